@@ -1,0 +1,24 @@
+"""otpe: online training of spiking neural networks.
+
+    net = otpe.dense([700, 512, 512, 20])
+    params = net.init(jax.random.key(0))
+    loss, grads = otpe.gradients(net, params, spikes, labels, rule="otpe")
+
+`otpe.rules()` lists the learning rules.
+"""
+
+from otpe.layers import Dense, DenseLayer, LinearMap
+from otpe.losses import accuracy, predict
+from otpe.network import Network, dense
+from otpe.neurons import LIF
+from otpe.rules import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
+from otpe.surrogates import arctan, fast_sigmoid, gaussian, superspike, triangular
+from otpe.train import gradients, online_pass
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LIF", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt", "Rtrl", "Rule",
+    "accuracy", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
+    "predict", "rule", "rules", "stepper", "superspike", "triangular",
+]  # fmt: skip

@@ -1,0 +1,30 @@
+"""The loss, and what it looks at.
+
+Readout "spikes": the loss of step t sees the output spikes s_t, as 0/1 logits.
+Readout "leaky":  it sees their leaky sum  o_t = λ o_{t-1} + s_t  (the F- rules).
+"""
+
+from typing import Literal
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+Readout = Literal["spikes", "leaky"]
+
+
+def cross_entropy(logits: Array, labels: Array) -> Array:
+    """Softmax cross-entropy of logits [..., B, classes] against labels [B], averaged over all leading axes."""
+    labels = jnp.broadcast_to(labels, logits.shape[:-1])
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+
+def predict(spikes: Array) -> Array:
+    """The class with the most output spikes over time, [T, B, classes] -> [B]; −1 where none ever spiked."""
+    counts = spikes.sum(0)
+    return jnp.where(counts.max(-1) > 0, counts.argmax(-1), -1)
+
+
+def accuracy(spikes: Array, labels: Array) -> Array:
+    """Share of samples whose prediction is right. Silence is wrong."""
+    return (predict(spikes) == labels).mean()
