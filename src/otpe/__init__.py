@@ -7,18 +7,20 @@
 `otpe.rules()` lists the learning rules.
 """
 
+from otpe.analysis import Alignment, alignment, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import accuracy, predict
 from otpe.network import Network, dense
 from otpe.neurons import LIF
-from otpe.rules import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
+from otpe.rulebook import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
 from otpe.surrogates import arctan, fast_sigmoid, gaussian, superspike, triangular
-from otpe.train import gradients, online_pass
+from otpe.training import gradients, online_pass
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "LIF", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt", "Rtrl", "Rule",
-    "accuracy", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
-    "predict", "rule", "rules", "stepper", "superspike", "triangular",
+    "LIF", "Alignment", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt",
+    "Rtrl", "Rule",
+    "accuracy", "alignment", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
+    "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "triangular",
 ]  # fmt: skip

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 if TYPE_CHECKING:
     from otpe.network import Network
@@ -37,9 +39,7 @@ def params(net: Network, params: Any) -> tuple[Any, ...]:
     wanted = _shapes_of_params(net)
     for i, (given, want) in enumerate(zip(params, wanted, strict=True)):
         if jax.tree.structure(given) != jax.tree.structure(want):
-            raise ValueError(
-                f"params[{i}] is a {type(given).__name__}, expected {_describe(want)}. {advice}"
-            )
+            raise ValueError(f"params[{i}] is a {type(given).__name__}, expected {_describe(want)}. {advice}")
         for leaf, leaf_want in zip(jax.tree.leaves(given), jax.tree.leaves(want), strict=True):
             if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
                 raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(want)}. {advice}")
@@ -63,7 +63,7 @@ def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
         )
     for axis, name in enumerate(("time steps", "samples")):
         if x.shape[axis] == 0:
-            raise ValueError(f"spikes have the shape {_shape(x)}: there are no {name}. Expected {expected}, none empty.")
+            raise ValueError(f"spikes have the shape {_shape(x)}: there are no {name}. Expected at least one.")
     count = np.shape(labels)[0] if labels is not None and np.ndim(labels) == 1 else None
     if count is not None and x.shape[1] != count == x.shape[0]:
         raise ValueError(
@@ -94,8 +94,9 @@ def labels(net: Network, labels: Any, batch: int) -> Array:
         raise TypeError(f"labels are of type {y.dtype}, expected whole numbers.{advice}")
     if y.shape != (batch,):
         raise ValueError(f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample.")
-    if not isinstance(y, jax.core.Tracer):
-        low, high = int(y.min()), int(y.max())
+    if not isinstance(y, Tracer):
+        with jax.ensure_compile_time_eval():
+            low, high = int(y.min()), int(y.max())
         if low < 0 or high >= classes:
             raise ValueError(
                 f"labels run from {low} to {high}, expected 0 to {classes - 1}: the network has {classes} outputs."
@@ -122,7 +123,7 @@ def opt_state(optimizer: Any, params: Any, state: Any) -> None:
 
     if shapes(state) != shapes(jax.eval_shape(optimizer.init, params)):
         raise ValueError(
-            "opt_state does not belong to this optimizer and these params. Expected what optimizer.init(params) returns."
+            "opt_state does not belong to this optimizer and these params, expected what optimizer.init(params) gives."
         )
 
 
@@ -136,15 +137,18 @@ def _array(what: str, value: Any) -> Any:
 
 
 def _finite(x: Any) -> None:
-    if isinstance(x, jax.core.Tracer) or not jnp.issubdtype(x.dtype, jnp.floating):
+    if isinstance(x, Tracer) or not jnp.issubdtype(x.dtype, jnp.floating):
         return
-    finite = jnp.isfinite(x) if isinstance(x, Array) else np.isfinite(x)
-    if not finite.all():
-        where = tuple(int(i) for i in np.argwhere(~np.asarray(finite))[0])
-        raise ValueError(
-            f"spikes hold {float(x[where])} at {list(where)} ({int((~finite).sum())} values that are not finite),"
-            " expected finite numbers. Find where they come from, or use np.nan_to_num(spikes)."
-        )
+    with jax.ensure_compile_time_eval():  # a constant inside somebody's jit is still there to look at
+        if jnp.isfinite(x).all():
+            return
+    x = np.asarray(x)
+    bad = np.argwhere(~np.isfinite(x))
+    where = tuple(int(i) for i in bad[0])
+    raise ValueError(
+        f"spikes hold {float(x[where])} at {list(where)} ({len(bad)} values that are not finite), expected finite"
+        " numbers. Find where they come from, or use np.nan_to_num(spikes)."
+    )
 
 
 def _axis_advice(x: Any, in_shape: tuple[int, ...]) -> str:
@@ -154,19 +158,22 @@ def _axis_advice(x: Any, in_shape: tuple[int, ...]) -> str:
     return ""
 
 
+@lru_cache
 def _shapes_of_params(net: Network) -> tuple[Any, ...]:
-    return tuple(jax.eval_shape(lambda k, f=layer.init: f(k, jnp.float32), jax.random.key(0)) for layer in net.layers)
+    return jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32))
 
 
 def _describe(params: Any) -> str:
-    fields = ", ".join(
-        f"{name}={_shape_of(np.shape(leaf))} {jnp.result_type(leaf)}" for name, leaf in _named(params)
-    )
+    fields = ", ".join(f"{name}={_shape_of(np.shape(leaf))} {jnp.result_type(leaf)}" for name, leaf in _named(params))
     return f"{type(params).__name__}({fields})"
 
 
 def _named(params: Any) -> Iterable[tuple[str, Any]]:
-    return params._asdict().items() if hasattr(params, "_asdict") else enumerate(jax.tree.leaves(params))
+    return (
+        params._asdict().items()
+        if hasattr(params, "_asdict")
+        else ((str(i), leaf) for i, leaf in enumerate(jax.tree.leaves(params)))
+    )
 
 
 def _dtype(params: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -94,7 +95,7 @@ def dense(
             f" ({depth} for sizes {list(sizes)})."
         )
     return Network(
-        layers=tuple(DenseLayer(int(a), int(b)) for a, b in zip(sizes, sizes[1:], strict=False)),
+        layers=tuple(DenseLayer(int(a), int(b)) for a, b in pairwise(sizes)),
         neurons=tuple(LIF(k, threshold, surrogate, reset) for k in leaks),
     )
 

@@ -31,9 +31,7 @@ class _Positive:
             if isinstance(value, bool):
                 continue
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-                raise ValueError(
-                    f"{type(self).__name__}: {field.name} is {value!r}, expected a finite number above 0."
-                )
+                raise ValueError(f"{type(self).__name__}: {field.name} is {value!r}, expected a finite number above 0.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""How close a rule's gradient comes to the exact one: direction, and size."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from otpe import check
+from otpe.network import Network
+from otpe.rulebook import Rule, rule, rules
+from otpe.training import gradients
+
+
+class Alignment(NamedTuple):
+    """A rule's gradient g against BPTT's b. NaN where a gradient is zero: nothing to compare.
+
+    `layers` and `size` are shaped like the parameters: one number per kernel and per bias.
+    """
+
+    layers: tuple[Any, ...]  # cosine g·b / |g||b|, per layer
+    model: Array  # the same over all parameters at once
+    size: tuple[Any, ...]  # |g| / |b|, per layer
+    model_size: Array  # the same over all parameters at once
+
+
+def alignment(
+    net: Network,
+    params: Any,
+    spikes: ArrayLike,
+    labels: ArrayLike,
+    *,
+    rules: Sequence[str | Rule] = tuple(name for name in rules() if name not in ("bptt", "rtrl")),
+) -> dict[str, Alignment]:
+    """Cosine to BPTT's gradient, and ratio of norms, of each rule on one mini-batch.
+
+    A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout.
+    """
+    chosen = tuple(rule(name) for name in rules)
+    params = check.params(net, params)
+    x = check.spikes(net, params, spikes, labels)
+    y = check.labels(net, labels, batch=x.shape[1])
+    return _alignment(net, chosen, params, x, y)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _alignment(net: Network, chosen: tuple[Rule, ...], params: Any, x: Array, y: Array) -> dict[str, Alignment]:
+    exact = {c.readout: gradients(net, params, x, y, rule=rule("bptt", readout=c.readout))[1] for c in chosen}
+    return {c.name: compare(gradients(net, params, x, y, rule=c)[1], exact[c.readout]) for c in chosen}
+
+
+def compare(given: Any, exact: Any) -> Alignment:
+    """The alignment of any two gradients of the same shape."""
+    dot = jax.tree.map(lambda a, b: jnp.vdot(a, b, precision="highest"), given, exact)
+    norms = [jax.tree.map(lambda a: jnp.vdot(a, a, precision="highest"), g) for g in (given, exact)]
+    total = [sum(jax.tree.leaves(tree)) for tree in (dot, *norms)]
+    return Alignment(
+        layers=jax.tree.map(_cosine, dot, *norms),
+        model=_cosine(*total),
+        size=jax.tree.map(_ratio, *norms),
+        model_size=_ratio(*total[1:]),
+    )
+
+
+def _cosine(dot: Any, given: Any, exact: Any) -> Array:
+    """From the inner product and the two squared norms; NaN for a zero gradient."""
+    return dot / jnp.sqrt(given * exact)
+
+
+def _ratio(given: Any, exact: Any) -> Array:
+    return jnp.sqrt(given / exact)

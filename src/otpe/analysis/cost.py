@@ -1,0 +1,40 @@
+"""What a rule has to remember."""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from otpe.network import Network
+from otpe.rulebook import Rule, stepper
+from otpe.rulebook.choose import TraceChoice
+
+
+class StateBytes(NamedTuple):
+    """Bytes that the per-step form carries from one step to the next, whatever the number of steps so far."""
+
+    traces: int  # the rule's traces, and for factored traces the inputs they refer to
+    neurons: int  # what is kept per neuron: membrane, survival, average of the surrogate, readout
+
+    @property
+    def total(self) -> int:
+        return self.traces + self.neurons
+
+
+def state_bytes(
+    net: Network,
+    rule: str | Rule,
+    *,
+    batch: int = 1,
+    traces: TraceChoice = "dense",
+    steps: int | None = None,
+    dtype: Any = "float32",
+) -> StateBytes:
+    """The size of a rule's per-step state on a network, without making it. Arguments as in `otpe.stepper`."""
+    form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
+    state = jax.eval_shape(lambda: form.init(batch, dtype))
+    traced = state.J if hasattr(state, "J") else [(layer.rows, layer.memory) for layer in state.layers]
+    return StateBytes(traces=_bytes(traced), neurons=_bytes(state) - _bytes(traced))
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,0 +1,182 @@
+"""The contract of a learning rule.
+
+A rule answers two questions about ONE layer, from what that layer sees and nothing else:
+which gradient do its weights get, and which signal goes to the layer below. It answers them in two forms
+that a test holds equal:
+
+per step         init / advance / emit      forwards in time, memory that does not grow with it
+whole sequence   start / backward           backwards in time, one number per neuron and step
+
+In the whole-sequence form the gradient of the weights is Σ_t x_t ⊗ κ_t, so `backward` returns κ and the signal m.
+Everything here is elementwise; loops over time, matrix products and storage belong to the drivers.
+
+Symbols, everywhere in this folder:
+
+  q_t  learning signal that reaches the layer: ∂loss_t/∂s_t as estimated from above
+  m_t  what the layer sends down: the layer below receives q_t = m_t Wᵀ
+  g_t  surrogate derivative σ'(v_t − θ)
+  ḡ_t  its leaky average, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
+  ρ_t  survival ∂v_{t+1}/∂v_t, for the paper's reset λ(1 − θ g_t)
+  a_t  decay of a whole stage: λ, or λ times the mean reset, mean_j ρ_t
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from jax import Array
+
+from otpe.losses import Readout
+
+Order = int | Literal["depth"]
+StageLeak = Literal["plain", "mean-reset"]
+TraceKind = Literal["input", "weight"]
+Decay = Array | float  # one for all, or one per sample
+Rows = tuple[Array, ...]  # traces; all of one shape, see traces.py
+
+
+class Now(NamedTuple):
+    """What the neurons of the layer did at step t."""
+
+    g: Array  # g_t  [B, n]
+    ḡ: Any  # ḡ_t  [B, n], for rules that declare `averages`; None for others
+
+
+class Decays(NamedTuple):
+    """What is left after one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
+
+    ρ: Any  # of each neuron's membrane [B, n]; None per step for rules with a trace per input
+    own: Decay  # of the layer as a whole
+    stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
+
+
+class Emission(NamedTuple):
+    """dW_t = Σ_b post · row, and the signal for the layer below."""
+
+    post: Array  # [B, n]
+    row: Array  # one of the rows, or shaped like them
+    below: Array  # m_t [B, n]
+
+
+@runtime_checkable
+class PerStep(Protocol):
+    """Facts about a rule, and its form that runs forwards in time."""
+
+    @property
+    def trace(self) -> TraceKind:
+        """Does a trace hold a number per "input" (memory O(n)) or per "weight" (O(n²))?"""
+        ...
+
+    @property
+    def order(self) -> Order:
+        """Through how many leaky stages above the layer do traces pass? "depth": through all of them."""
+        ...
+
+    @property
+    def stage_leak(self) -> StageLeak:
+        """Does a whole stage decay with its "plain" leak or with its "mean-reset" one?"""
+        ...
+
+    @property
+    def averages(self) -> bool:
+        """Does the rule use ḡ?"""
+        ...
+
+    def init(self, row: Array, stages: int) -> Rows:
+        """The traces before the first step, made of a blank one; `stages` is how many the order comes to here."""
+        ...
+
+    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
+        """The traces after step t, with the layer's input x_t in the shape of a row."""
+        ...
+
+    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
+        """The gradient of step t, and the signal to send down."""
+        ...
+
+
+@runtime_checkable
+class WholeSequence(Protocol):
+    """Facts about a rule, and its form that runs backwards in time."""
+
+    @property
+    def order(self) -> Order: ...
+
+    @property
+    def stage_leak(self) -> StageLeak: ...
+
+    @property
+    def averages(self) -> bool: ...
+
+    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
+        """The filters after the last step, made of a blank number per neuron."""
+        ...
+
+    def backward(
+        self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays
+    ) -> tuple[tuple[Array, ...], Array, Array]:
+        """The filters at step t, then κ_t and m_t."""
+        ...
+
+
+class LocalRule(PerStep, WholeSequence, Protocol):
+    """A rule in both forms."""
+
+
+class StepForm(Protocol):
+    """The per-step form of a rule on a whole network.
+
+    `advance` feeds one time step of spikes [B, n_in] and needs no label; `emit` then gives the loss of that step and
+    its gradient. The state is what the next step needs, the info what happened in this one.
+    """
+
+    def init(self, batch: int = 1, dtype: Any = float) -> Any: ...
+
+    def advance(self, params: Any, state: Any, x: Array) -> tuple[Any, Any]: ...
+
+    def emit(self, params: Any, state: Any, info: Any, labels: Array) -> tuple[Array, tuple[Any, ...]]: ...
+
+
+@runtime_checkable
+class NonLocal(Protocol):
+    """A rule that must see the whole network, and so brings its own per-step form."""
+
+    def stepper(self, net: Any, rule: "Rule") -> StepForm: ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A learning rule for a whole network: one local rule for hidden layers, one for the output.
+
+    `readout` is what the loss sees: the output spikes, or their leaky sum.
+    """
+
+    name: str
+    hidden: Any
+    output: Any
+    readout: Readout = "spikes"
+
+    def at(self, layer: int, depth: int) -> Any:
+        """The local rule of a layer, 0 being the first of `depth`."""
+        return self.output if layer == depth - 1 else self.hidden
+
+    @property
+    def has_whole(self) -> bool:
+        """Does it have a whole-sequence form?"""
+        return isinstance(self.hidden, WholeSequence) and isinstance(self.output, WholeSequence)
+
+    @property
+    def has_steps(self) -> bool:
+        """Does it have a per-step form, so that it can learn online?"""
+        return isinstance(self.hidden, PerStep | NonLocal) and isinstance(self.output, PerStep | NonLocal)
+
+
+def cascade(signal: Any, decays: tuple[Decay, ...], filters: Rows) -> tuple[Any, Rows]:
+    """Pass a signal through a chain of leaky sums; return what comes out, and all of them.
+
+    y⁽ᵏ⁾ = a⁽ᵏ⁾ y⁽ᵏ⁾ + y⁽ᵏ⁻¹⁾,   y⁽⁰⁾ the signal
+    """
+    passed = []
+    for a, y in zip(decays, filters, strict=True):
+        signal = a * y + signal
+        passed.append(signal)
+    return signal, tuple(passed)

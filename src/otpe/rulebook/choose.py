@@ -1,0 +1,80 @@
+"""The per-step driver for a network and a rule, with the traces that suit their shapes."""
+
+import math
+from typing import Literal
+
+import jax.numpy as jnp
+
+from otpe import check
+from otpe.layers import LinearMap, WeightRows
+from otpe.network import Network
+from otpe.rulebook import stages
+from otpe.rulebook.base import NonLocal, Rule, StepForm
+from otpe.rulebook.named import rule as named_rule
+from otpe.rulebook.steps import Stepper
+from otpe.rulebook.traces import FactoredTraces, InputTraces, Traces, WeightTraces
+
+TraceChoice = Literal["auto", "dense", "factored"]
+
+
+def stepper(
+    net: Network,
+    rule: str | Rule = "otpe",
+    *,
+    traces: TraceChoice = "auto",
+    batch: int = 1,
+    steps: int | None = None,
+) -> StepForm:
+    """The per-step form of a rule: `init`, `advance`, `emit`.
+
+    Args:
+      traces: how rules with a number per weight keep it: "dense", one row per input; "factored", one row per
+        remembered step; "auto", whichever is less work for these shapes. Same gradients. No matter to the others.
+      batch: for how many samples side by side "auto" should choose.
+      steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
+        remembers until an input's share has sunk below rounding.
+    """
+    rule = named_rule(rule)
+    check.one_of("traces", traces, ("auto", "dense", "factored"))
+    if not rule.has_steps:
+        raise ValueError(
+            f"rule {rule.name!r} has no per-step form: it needs the whole sequence before it can give a gradient."
+            " Use otpe.gradients, or a rule that learns online: 'rtrl' is as exact, 'otpe' scales."
+        )
+    if isinstance(rule.output, NonLocal):
+        return rule.output.stepper(net, rule)
+    return Stepper(net, rule, tuple(_traces(net, rule, i, traces, batch, steps) for i in range(net.depth)))
+
+
+def window(net: Network, rule: Rule, layer: int) -> int:
+    """How many steps back an input still matters: K^order λ^K below float32 rounding, λ the largest leak it meets."""
+    involved = (layer, *stages.above(net, rule, layer))
+    leak = max(stages.plain_leak(net, stage) for stage in involved)
+    K, eps = 1, float(jnp.finfo(jnp.float32).eps) / 4
+    while K ** len(involved) * leak**K > eps:
+        K += 1 + K // 64
+    return K
+
+
+def _traces(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None) -> Traces:
+    layer = net.layers[i]
+    if rule.at(i, net.depth).trace == "input":
+        return InputTraces(layer)
+    factored = FactoredTraces(layer, window(net, rule, i) if steps is None else steps)
+    if not isinstance(layer, WeightRows):
+        if choice == "dense":
+            raise ValueError(
+                f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight; use traces='factored' or 'auto'."
+            )
+        return factored
+    if choice == "auto":
+        choice = "factored" if _factored_is_less_work(layer, factored.window, batch) else "dense"
+    return factored if choice == "factored" else WeightTraces(layer)
+
+
+def _factored_is_less_work(layer: LinearMap, window: int, batch: int) -> bool:
+    """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
+
+    Where that pays was measured on a CPU (benchmarks/online.py): with several samples, from four inputs per step on.
+    """
+    return batch >= 8 and 4 * window <= math.prod(layer.in_shape)

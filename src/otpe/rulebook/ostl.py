@@ -1,0 +1,51 @@
+"""OSTL: the exact eligibility of each weight for its own neuron's spike of this step.
+
+    D_t = ρ_{t-1} D_{t-1} + x_t           ∂v_t/∂W, one number per weight
+    dW_t = Σ_b q_t g_t D_t
+    m_t = q_t g_t
+
+    whole sequence:   κ_t = q_t g_t + ρ_t κ_{t+1}
+
+Dropped    how earlier spikes of this layer still act on the membranes above: m_t carries only the present.
+Exact when the layer is the output; or T = 1; or λ = 0.
+Cost       n_in · n_out per sample per step; whole sequence O(T n) and one matrix product.
+
+@article{bohnstingl2022online,
+  title={Online spatio-temporal learning in deep neural networks},
+  author={Bohnstingl, Thomas and Woźniak, Stanisław and Pantazi, Angeliki and Eleftheriou, Evangelos},
+  journal={IEEE Transactions on Neural Networks and Learning Systems}, year={2022}}
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jax import Array
+
+from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind
+
+
+@dataclass(frozen=True)
+class Ostl:
+    trace: ClassVar[TraceKind] = "weight"
+    order: ClassVar[Order] = 0
+    stage_leak: ClassVar[StageLeak] = "plain"
+    averages: ClassVar[bool] = False
+
+    def init(self, row: Array, stages: int) -> Rows:
+        return (row,)
+
+    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
+        (D,) = rows
+        return (decay.ρ * D + x,)
+
+    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
+        (D,) = rows
+        return Emission(post=q * now.g, row=D, below=q * now.g)
+
+    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
+        return (neuron,)
+
+    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
+        (κ,) = carry
+        κ = q * now.g + decay.ρ * κ
+        return (κ,), κ, q * now.g

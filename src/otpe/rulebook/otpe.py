@@ -1,0 +1,65 @@
+"""OTPE: the eligibility of each weight for what its neuron's spikes have left in the layers above.
+
+    D_t = ρ_{t-1} D_{t-1} + x_t                       ∂v_t/∂W, as in OSTL
+    R̂⁽⁰⁾_t = g_t D_t                                  ∂s_t/∂W
+    R̂⁽ᵏ⁾_t = a⁽ᵏ⁾_{t-1} R̂⁽ᵏ⁾_{t-1} + R̂⁽ᵏ⁻¹⁾_t         k = 1..order: leaky sums, one per stage above, nearest first
+    dW_t = Σ_b q_t R̂_t                                the last of them
+    m_t = q_t ḡ_t
+
+    whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     the top stage first, fed with q_t
+                      κ_t = g_t y⁽¹⁾_t + ρ_t κ_{t+1}
+
+`order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. `order` "depth" gives a layer one
+filter per leaky stage between its spikes and the loss; the "mean-reset" leak a_t = mean_j ρ_t counts what
+the resets of a stage take away on average: together deep-otpe. The leaky readout of the F- rules is a stage too, the
+last, and its leak is always plain.
+
+Dropped    the resets of the layers above (or all but their mean), and which neuron above was reset; at order 1, every
+           leaky stage beyond the next.
+Exact when one hidden layer and the output's reset is detached; every depth for order "depth" with a constant
+           surrogate and no reset; or T = 1; or λ = 0.
+Cost       (1 + order) · n_in · n_out per sample per step; whole sequence O(T n) and one matrix product.
+
+@article{summe2023estimating,
+  title={Estimating Post-Synaptic Effects for Online Training of Feed-Forward {SNNs}},
+  author={Summe, Thomas and Schaefer, Clemens JS and Joshi, Siddharth},
+  journal={arXiv preprint arXiv:2311.16151}, year={2023}}
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jax import Array
+
+from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade
+
+
+@dataclass(frozen=True)
+class Otpe:
+    order: Order = 1
+    stage_leak: StageLeak = "plain"
+    trace: ClassVar[TraceKind] = "weight"
+    averages: ClassVar[bool] = True
+
+    def init(self, row: Array, stages: int) -> Rows:
+        return (row,) * (1 + stages)
+
+    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
+        D, *R = rows
+        D = decay.ρ * D + x
+        _, R = cascade(now.g * D, decay.stages, tuple(R))
+        return (D, *R)
+
+    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
+        D, *R = rows
+        R_top = R[-1] if R else now.g * D
+        return Emission(post=q, row=R_top, below=q * now.ḡ)
+
+    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
+        return (neuron,) * (1 + stages)
+
+    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
+        κ, *y = carry
+        y_next, y = cascade(q, decay.stages[::-1], tuple(y))
+        κ = now.g * y_next + decay.ρ * κ
+        return (κ, *y), κ, q * now.ḡ

@@ -1,0 +1,71 @@
+"""Which leaky stages lie between a layer and the loss, how they decay, and the average ḡ.
+
+A stage is a population of membranes that the signal passes on its way to the loss: each layer above, and last,
+for the F- rules, the leaky readout. Where leaks differ, every filter has the leak of the stage it stands for.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jax import Array
+
+from otpe.network import Network
+from otpe.rulebook.base import Decay, Decays, Rule
+
+
+class Average(NamedTuple):
+    """State of ḡ_t = Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)."""
+
+    total: Array  # Σ_τ λ^(t−τ) g_τ   [B, n]
+    weight: Array  # Σ_τ λ^(t−τ)       []
+
+    def advance(self, g: Array, leak: float) -> "Average":
+        return Average(leak * self.total + g, leak * self.weight + 1)
+
+    @property
+    def ḡ(self) -> Array:
+        return self.total / self.weight
+
+
+def above(net: Network, rule: Rule, layer: int) -> tuple[int, ...]:
+    """The stages a layer's rule filters through, nearest first: indices of layers; `net.depth` is the readout."""
+    order = rule.at(layer, net.depth).order
+    last = net.depth + (rule.readout == "leaky")
+    stages = tuple(range(layer + 1, last))
+    return stages if order == "depth" else stages[:order]
+
+
+def plain_leak(net: Network, stage: int) -> float:
+    return net.readout_leak if stage == net.depth else net.neurons[stage].leak
+
+
+def average_leak(net: Network, rule: Rule, layer: int) -> float:
+    """λ of ḡ: that of the nearest stage above, whose filter ḡ stands for; of the layer itself where there is none."""
+    return plain_leak(net, (*above(net, rule, layer), layer)[0])
+
+
+def wants_mean(net: Network, rule: Rule, layer: int) -> bool:
+    """Does this layer's rule, or one below, ask for the mean survival of this layer?"""
+    below = (i for i in range(layer) if layer in above(net, rule, i))
+    return any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in (layer, *below))
+
+
+def decays(
+    net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequence[Array | None], shape: tuple[int, ...]
+) -> Decays:
+    """The decays a layer's rule sees, given its survival and the mean survival [B] of each layer.
+
+    `shape` is that of what decays, without the batch: one number per sample must broadcast to it.
+    """
+    plain = rule.at(layer, net.depth).stage_leak == "plain"
+
+    def decay(stage: int) -> Decay:
+        mean = None if plain or stage == net.depth else means[stage]
+        return plain_leak(net, stage) if mean is None else mean.reshape(-1, *(1,) * len(shape))
+
+    return Decays(ρ=ρ, own=decay(layer), stages=tuple(map(decay, above(net, rule, layer))))
+
+
+def mean_survival(ρ: Array, shape: tuple[int, ...]) -> Array:
+    """mean_j ρ_t: what is left of a whole layer of that shape after one step, one number per sample."""
+    return ρ.mean(axis=tuple(range(-len(shape), 0)))

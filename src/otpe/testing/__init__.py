@@ -1,0 +1,13 @@
+"""Tools to prove a learning rule right, your own included.
+
+    from otpe import testing
+    testing.check_rule(otpe.Rule("mine", hidden=MyRule(), output=otpe.Ostl()))
+
+raises an AssertionError that says what does not hold. With `jax_enable_x64` turned on, equalities are held to 1e-10.
+"""
+
+from otpe.testing.checks import CHECKS, check_rule
+from otpe.testing.oracles import autodiff, relative_error
+from otpe.testing.scenario import Scenario, assert_live, scenario
+
+__all__ = ["CHECKS", "Scenario", "assert_live", "autodiff", "check_rule", "relative_error", "scenario"]

@@ -1,0 +1,136 @@
+"""Checks that any learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from otpe.rulebook import Rule, rule, stepper
+from otpe.testing.oracles import relative_error
+from otpe.testing.scenario import Scenario, assert_live, scenario
+from otpe.training import gradients, online_pass
+
+Check = Callable[[Rule], None]
+
+
+def check_rule(name: str | Rule) -> None:
+    """Run a rule through every check."""
+    for check in CHECKS:
+        check(rule(name))
+
+
+def check_output(rule: Rule) -> None:
+    """The gradient has the shape and type of the parameters and is finite, on a live and on a silent input."""
+    case = _live_case()
+    for spikes in (case.spikes, jnp.zeros_like(case.spikes)):
+        loss, grads = gradients(case.net, case.params, spikes, case.labels, rule=rule)
+        assert loss.shape == (), f"{rule.name}: the loss has the shape {loss.shape}, expected one number."
+        for given, like in zip(jax.tree.leaves(grads), jax.tree.leaves(case.params), strict=True):
+            assert given.shape == like.shape, f"{rule.name}: a gradient has the shape {given.shape}, not {like.shape}."
+            assert given.dtype == like.dtype, f"{rule.name}: a gradient is of type {given.dtype}, not {like.dtype}."
+            assert jnp.isfinite(given).all(), f"{rule.name}: a gradient is not finite."
+
+
+def check_forms_agree(rule: Rule) -> None:
+    """The whole-sequence form equals the per-step form summed over time, with dense and with factored traces."""
+    if not (rule.has_whole and rule.has_steps):
+        return
+    for case in (_live_case(), scenario((4, 9, 6, 5, 3), leak=(0.95, 0.6, 0.8, 0.9), seed=1)):
+        assert_live(case)
+        wanted = gradients(*case, rule=rule, form="whole")
+        for traces in ("dense", "factored"):
+            given = gradients(*case, rule=rule, form="steps", traces=traces)
+            _same(given, wanted, f"{rule.name}: per-step form with {traces} traces, and whole-sequence form")
+
+
+def check_exact_without_memory(rule: Rule) -> None:
+    """With one time step, or with leak 0, nothing is remembered, and every rule is exact."""
+    for case in (scenario(steps=1), scenario(leak=0.0)):
+        assert_live(case)
+        _same(gradients(*case, rule=rule), _bptt(case, rule), f"{rule.name} without memory, and BPTT")
+
+
+def check_batch(rule: Rule) -> None:
+    """Samples do not see each other: the gradient of a batch is the mean over its samples."""
+    case = _live_case()
+    batch = case.labels.shape[0]
+    alone = [
+        gradients(case.net, case.params, case.spikes[:, b : b + 1], case.labels[b : b + 1], rule=rule)
+        for b in range(batch)
+    ]
+    mean = jax.tree.map(lambda *g: sum(g) / batch, *alone)
+    _same(gradients(*case, rule=rule), mean, f"{rule.name}: a batch, and the mean over its samples one by one")
+
+
+def check_causal(rule: Rule) -> None:
+    """Online, what was learned up to a step does not depend on what comes after it."""
+    if not rule.has_steps:
+        return
+    case, optimizer = _live_case(), optax.sgd(0.05)
+    half = case.spikes.shape[0] // 2
+    opt_state = optimizer.init(case.params)
+    args = {"rule": rule, "optimizer": optimizer, "traces": "dense"}
+    early = online_pass(case.net, case.params, opt_state, case.spikes[:half], case.labels, **args)[2]
+    whole = online_pass(case.net, case.params, opt_state, case.spikes, case.labels, **args)[2]
+    _same(whole[:half], early, f"{rule.name}: the first losses of a long and of a short sequence")
+
+
+def check_state_does_not_grow(rule: Rule) -> None:
+    """The per-step state keeps its shapes and types, and stays finite, however long the stream."""
+    if not rule.has_steps:
+        return
+    case = _live_case()
+    form = stepper(case.net, rule, traces="dense")
+    first = state = form.init(batch=case.labels.shape[0], dtype=case.spikes.dtype)
+    advance = jax.jit(form.advance)
+    for t in range(200):
+        state, _ = advance(case.params, state, case.spikes[t % len(case.spikes)])
+    shapes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(s)] for s in (first, state)]
+    assert shapes[0] == shapes[1], f"{rule.name}: the state changed from {shapes[0]} to {shapes[1]} along a stream."
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)), f"{rule.name}: the state is not finite."
+
+
+def check_transforms(rule: Rule) -> None:
+    """It works under `jax.jit` and `jax.vmap`, and gives the same twice."""
+    case = _live_case()
+    wanted = gradients(*case, rule=rule)
+    again = gradients(*case, rule=rule)
+    for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(wanted), strict=True):
+        assert np.array_equal(a, b), f"{rule.name}: two calls with the same arguments gave different gradients."
+
+    def loss_and_grads(params: Any) -> Any:
+        return gradients(case.net, params, case.spikes, case.labels, rule=rule)
+
+    pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), case.params)
+    given = jax.tree.map(lambda g: g[0], jax.jit(jax.vmap(loss_and_grads))(pair))
+    _same(given, wanted, f"{rule.name}: inside jit and vmap, and outside")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_output,
+    check_forms_agree,
+    check_exact_without_memory,
+    check_batch,
+    check_causal,
+    check_state_does_not_grow,
+    check_transforms,
+)
+
+
+def _live_case() -> Scenario:
+    case = scenario()
+    assert_live(case)
+    return case
+
+
+def _bptt(case: Scenario, like: Rule) -> Any:
+    return gradients(*case, rule=rule("bptt", readout=like.readout))
+
+
+def _same(given: Any, wanted: Any, what: str) -> None:
+    tolerance = 1e-10 if jax.tree.leaves(wanted)[0].dtype == jnp.float64 else 1e-4
+    error = relative_error(given, wanted)
+    assert error <= tolerance, f"{what}, differ by a relative {error:.1e}, expected at most {tolerance:.0e}."

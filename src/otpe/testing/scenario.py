@@ -1,0 +1,72 @@
+"""Live networks to test on. A comparison of gradients on a silent network would pass for any rule."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from otpe.layers import Dense
+from otpe.network import Network, dense
+from otpe.rulebook import rule
+from otpe.surrogates import Surrogate, fast_sigmoid
+from otpe.training import gradients
+
+
+class Scenario(NamedTuple):
+    """A network and a mini-batch on which every layer spikes: the arguments of `otpe.gradients`."""
+
+    net: Network
+    params: tuple[Dense, ...]
+    spikes: Any  # [T, B, n_in]
+    labels: Any  # [B]
+
+
+def scenario(
+    sizes: Sequence[int] = (6, 8, 7, 5),
+    steps: int = 12,
+    batch: int = 3,
+    *,
+    leak: float | Sequence[float] = 0.9,
+    surrogate: Surrogate = fast_sigmoid(5.0),
+    reset: Any = "subtract",
+    threshold: float = 1.0,
+    seed: int = 0,
+) -> Scenario:
+    """A random network and mini-batch, with biases raised, layer by layer, until every layer spikes."""
+    net = dense(sizes, leak=leak, surrogate=surrogate, reset=reset, threshold=threshold)
+    rng = np.random.default_rng(seed)
+    spikes = (rng.random((steps, batch, sizes[0])) < 0.5).astype(float)
+    spikes[0, :, 0] = 1  # no sample is silent
+    labels = rng.integers(0, sizes[-1], batch)
+    params, x = [], spikes
+    for layer, neuron in zip(net.layers, net.neurons, strict=True):
+        n_in, n_out = layer.in_shape[0], layer.out_shape[0]
+        kernel = rng.standard_normal((n_in, n_out)) * 1.5 * threshold / np.sqrt(n_in)
+        bias = rng.standard_normal(n_out) * threshold / 10
+        while (s := _spikes(neuron, x @ kernel + bias)).mean() < 0.15:
+            bias += threshold / 10
+        params.append(Dense(jnp.asarray(kernel), jnp.asarray(bias)))
+        x = s
+    dtype = params[0].kernel.dtype
+    return Scenario(net, tuple(params), jnp.asarray(spikes, dtype), jnp.asarray(labels))
+
+
+def assert_live(case: Scenario) -> None:
+    """Every layer spikes, and no part of the exact gradient is zero."""
+    rates = [float(s.mean()) for s in case.net.record(case.params, case.spikes)]
+    assert min(rates) > 0, f"a layer is silent; spike rates by layer: {rates}"
+    _, grads = gradients(*case, rule=rule("bptt"))
+    sizes = [float(jnp.linalg.norm(g.ravel())) for g in jax.tree.leaves(grads)]
+    assert min(sizes) > 0, f"a part of the exact gradient is zero; norms: {sizes}"
+
+
+def _spikes(neuron: Any, current: np.ndarray) -> np.ndarray:
+    u, out = np.zeros_like(current[0]), []
+    for c in current:
+        v = neuron.leak * u + c
+        s = (v >= neuron.threshold).astype(float)
+        u = {"subtract": v - neuron.threshold * s, "zero": v * (1 - s), "none": v}[neuron.reset]
+        out.append(s)
+    return np.stack(out)

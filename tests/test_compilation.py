@@ -1,0 +1,83 @@
+"""A second call with the same shapes does not trace again."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import otpe
+
+
+class Counting:
+    """A surrogate that counts how often it is traced."""
+
+    def __init__(self):
+        self.traced = 0
+
+    def __call__(self, d):
+        self.traced += 1
+        return 1 / jnp.square(5 * jnp.abs(d) + 1)
+
+
+@pytest.fixture
+def counted():
+    count = Counting()
+    net = otpe.dense([4, 6, 5, 3], surrogate=count)
+    params = net.init(jax.random.key(0))
+    rng = np.random.default_rng(0)
+    return count, net, params, (rng.random((7, 2, 4)) < 0.5).astype(float), np.array([0, 2])
+
+
+@pytest.mark.parametrize("rule", otpe.rules())
+def test_gradients_trace_once(counted, rule):
+    count, net, params, spikes, labels = counted
+    otpe.gradients(net, params, spikes, labels, rule=rule)
+    once = count.traced
+    assert once > 0
+    moved = jax.tree.map(lambda p: p + 0.1, params)
+    otpe.gradients(net, moved, 1 - spikes, labels[::-1], rule=rule)
+    otpe.gradients(net, list(moved), spikes.astype(bool), list(labels), rule=otpe.rule(rule))
+    assert count.traced == once
+    otpe.gradients(net, params, spikes[:-1], labels, rule=rule)
+    assert count.traced > once, "a new shape must trace anew, or the count counts nothing"
+
+
+def test_an_equal_network_does_not_trace_again():
+    spikes, labels = np.ones((3, 2, 4)), np.array([0, 1])
+
+    def gradients():
+        net = otpe.dense([4, 6, 3], surrogate=otpe.fast_sigmoid(3.0))
+        return otpe.gradients(net, net.init(jax.random.key(0)), spikes, labels)
+
+    from otpe.training.offline import _gradients
+
+    gradients()
+    before = _gradients._cache_size()
+    gradients()
+    assert _gradients._cache_size() == before
+
+
+def test_an_optimizer_written_inside_the_loop_does_not_trace_again(counted):
+    count, net, params, spikes, labels = counted
+    opt_state = optax.adamax(1e-3).init(params)
+
+    def learn(optimizer):
+        nonlocal params, opt_state
+        params, opt_state, _ = otpe.online_pass(net, params, opt_state, spikes, labels, optimizer=optimizer)
+
+    learn(optax.adamax(1e-3))
+    once = count.traced
+    for _ in range(3):
+        learn(optax.adamax(1e-3))
+    assert count.traced == once
+    learn(optax.adamax(2e-3))
+    assert count.traced > once, "another learning rate is another program"
+
+
+def test_run_traces_once(counted):
+    count, net, params, spikes, _ = counted
+    net.run(params, spikes)
+    once = count.traced
+    net.run(params, 1 - spikes)
+    assert count.traced == once

@@ -1,0 +1,111 @@
+"""Bad input gets a sentence: what was given, what was expected, and the fix. One row per message."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import otpe
+
+NET = otpe.dense([4, 6, 3])
+PARAMS = NET.init(jax.random.key(0))
+SPIKES = np.zeros((5, 2, 4))
+LABELS = np.array([0, 2])
+NAN = SPIKES.copy()
+NAN[3, 1, 2] = np.nan
+
+
+def grads(spikes=SPIKES, labels=LABELS, params=PARAMS, **kwargs):
+    return otpe.gradients(NET, params, spikes, labels, **kwargs)
+
+
+def online(params=PARAMS, opt_state=None, rule="otpe", optimizer=optax.sgd(0.1), **kwargs):
+    opt_state = optimizer.init(PARAMS) if opt_state is None else opt_state
+    return otpe.online_pass(NET, params, opt_state, SPIKES, LABELS, rule=rule, optimizer=optimizer, **kwargs)
+
+
+MESSAGES = [
+    # spikes
+    (lambda: grads(SPIKES[:, 0]), ValueError, r"shape \[5, 4\], expected \[time, batch, 4\].*spikes\[:, None\]"),
+    (lambda: grads(SPIKES[None]), ValueError, r"shape \[1, 5, 2, 4\], expected \[time, batch, 4\]"),
+    (lambda: grads(SPIKES.swapaxes(0, 1)), ValueError, r"\[2, 5, 4\] and there are 2 labels.*batch-major.*swapaxes\(0, 1\)"),
+    (lambda: grads(np.zeros((5, 2, 7))), ValueError, r"\[5, 2, 7\], expected \[time, batch, 4\]: the network has \[4\] inputs"),
+    (lambda: grads(np.zeros((5, 4, 2))), ValueError, r"Axis 1 has that size: use np.moveaxis\(spikes, 1, -1\)"),
+    (lambda: grads(np.zeros((0, 2, 4))), ValueError, r"\[0, 2, 4\]: there are no time steps"),
+    (lambda: grads(np.zeros((5, 0, 4)), np.zeros(0, int)), ValueError, r"\[5, 0, 4\]: there are no samples"),
+    (lambda: grads(NAN), ValueError, r"spikes hold nan at \[3, 1, 2\] \(1 values.*nan_to_num"),
+    (lambda: grads(jnp.asarray(NAN)), ValueError, r"spikes hold nan at \[3, 1, 2\]"),
+    (lambda: grads(SPIKES + np.inf), ValueError, r"spikes hold inf at \[0, 0, 0\] \(40 values"),
+    (lambda: grads(SPIKES.astype(complex)), TypeError, r"spikes are of type complex128, expected an array of real numbers"),
+    (lambda: grads(SPIKES.astype(str)), TypeError, r"spikes are of type <U.*, expected an array of real numbers"),
+    (lambda: NET.run(PARAMS, NAN), ValueError, r"spikes hold nan"),
+    (lambda: NET.step(PARAMS, NET.start(2), SPIKES), ValueError, r"one time step have the shape \[5, 2, 4\], expected \[2, 4\]"),
+    (lambda: NET.step(PARAMS, NET.start(2), NAN[3]), ValueError, r"spikes hold nan at \[1, 2\]"),
+    # labels
+    (lambda: grads(labels=[0, 3]), ValueError, r"labels run from 0 to 3, expected 0 to 2: the network has 3 outputs"),
+    (lambda: grads(labels=[-1, 1]), ValueError, r"labels run from -1 to 1, expected 0 to 2"),
+    (lambda: grads(labels=[0.0, 1.0]), TypeError, r"labels are of type float64, expected whole numbers.*astype\(int\)"),
+    (lambda: grads(labels=np.eye(3)[:2]), TypeError, r"labels are of type float64.*one-hot labels use labels.argmax\(-1\)"),
+    (lambda: grads(labels=[0, 1, 2]), ValueError, r"labels have the shape \[3\], expected \[2\]: one label per sample"),
+    (lambda: grads(labels=1), ValueError, r"labels have the shape \[\], expected \[2\]"),
+    # network
+    (lambda: otpe.dense([4, 3], leak=1.0), ValueError, r"leak is 1.0, expected a number in \[0, 1\).*exp\(−1/τ\)"),
+    (lambda: otpe.dense([4, 3], leak=-0.1), ValueError, r"leak is -0.1, expected a number in \[0, 1\)"),
+    (lambda: otpe.dense([4, 3], leak=float("nan")), ValueError, r"leak is nan, expected a number in \[0, 1\)"),
+    (lambda: otpe.dense([4, 3], leak="0.9"), ValueError, r"leak is '0', expected|leak has 3 entries"),
+    (lambda: otpe.dense([4, 5, 3], leak=[0.9]), ValueError, r"leak has 1 entries, expected 2.*one per layer"),
+    (lambda: otpe.dense([4, 3], threshold=0), ValueError, r"threshold is 0, expected a finite number above 0"),
+    (lambda: otpe.dense([4, 3], threshold=-1.0), ValueError, r"threshold is -1.0, expected"),
+    (lambda: otpe.dense([4, 3], reset="hard"), ValueError, r"reset is 'hard', expected one of 'subtract', 'zero', 'none'"),
+    (lambda: otpe.dense([4, 3], surrogate=25.0), TypeError, r"surrogate is 25.0, expected a function.*fast_sigmoid"),
+    (lambda: otpe.dense([4]), ValueError, r"sizes is \[4\], expected at least two whole numbers"),
+    (lambda: otpe.dense([4, 0, 3]), ValueError, r"sizes is \[4, 0, 3\], expected"),
+    (lambda: otpe.dense([4, 2.5, 3]), ValueError, r"sizes is \[4, 2.5, 3\], expected"),
+    (lambda: otpe.fast_sigmoid(0.0), ValueError, r"fast_sigmoid: slope is 0.0, expected a finite number above 0"),
+    (lambda: otpe.triangular(width=-1.0), ValueError, r"triangular: width is -1.0, expected"),
+    # rules
+    (lambda: grads(rule="otp"), ValueError, r"rule 'otp' is not known. Did you mean 'otpe'\? Expected one of: 'bptt', 'rtrl'"),
+    (lambda: grads(rule="approx_deep_otpe"), ValueError, r"Did you mean 'approx-deep-otpe'\?"),
+    (lambda: grads(rule="OSTL"), ValueError, r"Did you mean 'ostl'\?"),
+    (lambda: grads(rule="zzz"), ValueError, r"rule 'zzz' is not known. Expected one of"),
+    (lambda: otpe.rule("bptt", readout="sum"), ValueError, r"readout 'sum' is not known.*'spikes', 'leaky'"),
+    (lambda: grads(rule="bptt", form="steps"), ValueError, r"rule 'bptt' has no form 'steps', only 'whole'. Use form='whole'"),
+    (lambda: grads(rule="rtrl", form="whole"), ValueError, r"rule 'rtrl' has no form 'whole', only 'steps'"),
+    (lambda: grads(form="step"), ValueError, r"form 'step' is not known. Did you mean 'steps'\?"),
+    (lambda: online(rule="bptt"), ValueError, r"'bptt' has no per-step form: it needs the whole sequence.*'rtrl'"),
+    (lambda: online(traces="sparse"), ValueError, r"traces 'sparse' is not known.*'auto', 'dense', 'factored'"),
+    # parameters
+    (lambda: grads(params=PARAMS[:1]), ValueError, r"params has 1 entries, expected a tuple of 2, one per layer. net.init"),
+    (lambda: grads(params={"kernel": 1}), ValueError, r"params has a dict, expected a tuple of 2"),
+    (lambda: grads(params=PARAMS[::-1]), ValueError, r"params\[0\] is Dense\(kernel=\[6, 3\].*expected Dense\(kernel=\[4, 6\]"),
+    (lambda: grads(params=[tuple(p) for p in PARAMS]), ValueError, r"params\[0\] is a tuple, expected Dense\(kernel=\[4, 6\]"),
+    (lambda: grads(params=jax.tree.map(jnp.int32, PARAMS)), ValueError, r"params\[0\] is Dense\(kernel=\[4, 6\] int32"),
+    (
+        lambda: grads(params=(jax.tree.map(jnp.float32, PARAMS[0]), PARAMS[1])),
+        ValueError,
+        r"params mix the types \['float32', 'float64'\], expected one type",
+    ),
+    (lambda: online(opt_state=optax.adam(0.1).init(PARAMS)), ValueError, r"opt_state does not belong to this optimizer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), MESSAGES, ids=[row[2][:40] for row in MESSAGES])
+def test_message(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_shapes_are_checked_inside_jit_and_values_are_not():
+    def loss(spikes, labels):
+        return otpe.gradients(NET, PARAMS, spikes, labels)[0]
+
+    with pytest.raises(ValueError, match="batch-major"):
+        jax.jit(loss)(SPIKES.swapaxes(0, 1), LABELS)
+    assert jax.jit(loss)(NAN, LABELS).shape == ()
+
+
+def test_a_constant_inside_jit_is_still_looked_at():
+    constant = jnp.asarray(NAN)
+    with pytest.raises(ValueError, match="spikes hold nan"):
+        jax.jit(lambda params: otpe.gradients(NET, params, constant, LABELS)[0])(PARAMS)
