@@ -29,10 +29,8 @@ def main() -> None:
 
     rates = [f"{float(s.mean()):.2f}" for s in case.net.record(case.params, case.spikes)]
     print(f"\nGradients against BPTT on {SEEDS} random networks {'-'.join(map(str, SIZES))}, T 50, batch 32.")
-    print(
-        f"Every layer spikes (rates in the last one: {' '.join(rates)}). The F- rules are held against BPTT on their own"
-    )
-    print("loss, the leaky readout.")
+    print(f"Every layer spikes; rates in the last network: {' '.join(rates)}.")
+    print("The F- rules are held against BPTT on their own loss, that of the leaky readout.")
     table("cosine of the kernel gradient (1 is BPTT's direction)", cosine.mean(0), "{:8.2f}")
     table("its size, |rule| / |BPTT|", np.exp(np.log(size).mean(0)), "{:8.3g}")
     print("\nNext: docs/choosing-a-rule.md says what this means for you.")
