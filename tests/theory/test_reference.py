@@ -1,0 +1,27 @@
+"""Every rule against the plain reference, on networks whose leaks differ by layer."""
+
+import pytest
+from theory.cases import LOCAL, assert_same
+from theory.reference import RULES, gradients
+
+import otpe
+from otpe.testing import assert_live, scenario
+
+CASES = [
+    scenario(
+        (5, 7, 6, 7, 4), steps=12, batch=2, leak=(0.95, 0.7, 0.85, 0.6), surrogate=otpe.fast_sigmoid(4.0), seed=11
+    ),
+    scenario((4, 6, 3), steps=15, batch=3, leak=(0.9, 0.97), threshold=0.7, surrogate=otpe.gaussian(), seed=12),
+]
+
+
+def test_every_local_rule_is_here():
+    assert set(RULES) == set(LOCAL)
+
+
+@pytest.mark.parametrize("case", CASES, ids=["4 layers", "2 layers"])
+@pytest.mark.parametrize("rule", LOCAL)
+def test_gradients(rule, case):
+    assert_live(case)
+    given = [tuple(layer) for layer in otpe.gradients(*case, rule=rule)[1]]
+    assert_same(given, gradients(case, rule))
