@@ -51,6 +51,20 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
             assert relative_error(grads[1], grads[0]) < 1e-6
 
 
+def test_a_window_of_one_step_remembers_nothing():
+    """What is forgotten is gone: no trace may weigh a new input with what it knew of the old one in its slot."""
+    case = scenario((5, 6, 4), steps=8, seed=4)
+    form = otpe.stepper(case.net, "ostl", traces="factored", steps=1)
+    state = form.init(batch=3, dtype=jnp.float64)
+    for x in case.spikes:
+        state, info = form.advance(case.params, state, x)
+    _, grads = form.emit(case.params, state, info, case.labels)
+    q = (jax.nn.softmax(info.logits) - jax.nn.one_hot(case.labels, 4)) / 3
+    post = q * info.now[-1].g
+    assert relative_error(grads[-1].kernel, info.spikes[0].T @ post) < 1e-12
+    assert relative_error(grads[-1].bias, post.sum(0)) < 1e-12
+
+
 def test_online_learns_from_every_step():
     """Against the plainest loop there is: advance, emit, update, one call at a time."""
     case, optimizer = scenario(seed=6), optax.adamax(1e-2)
