@@ -25,6 +25,12 @@ def online(params=PARAMS, opt_state=None, rule="otpe", optimizer=optax.sgd(0.1),
     return otpe.online_pass(NET, params, opt_state, SPIKES, LABELS, rule=rule, optimizer=optimizer, **kwargs)
 
 
+def step(rule, x, labels=LABELS):
+    form = otpe.stepper(NET, rule)
+    state, info = form.advance(PARAMS, form.init(2), x)
+    return form.emit(PARAMS, state, info, labels)
+
+
 MESSAGES = [
     # spikes
     (lambda: grads(SPIKES[:, 0]), ValueError, r"shape \[5, 4\], expected \[time, batch, 4\].*spikes\[:, None\]"),
@@ -75,6 +81,22 @@ MESSAGES = [
     (lambda: grads(form="step"), ValueError, r"form 'step' is not known. Did you mean 'steps'\?"),
     (lambda: online(rule="bptt"), ValueError, r"'bptt' has no per-step form: it needs the whole sequence.*'rtrl'"),
     (lambda: online(traces="sparse"), ValueError, r"traces 'sparse' is not known.*'auto', 'dense', 'factored'"),
+    (lambda: grads(rule=None), ValueError, r"rule None is not known. Expected one of"),
+    (lambda: otpe.Otpe(order=-1), ValueError, r"order is -1, expected a whole number from 0 on, or 'depth'"),
+    (lambda: otpe.Approx(order="deep"), ValueError, r"order is 'deep', expected a whole number from 0 on, or 'depth'"),
+    (lambda: otpe.Otpe(stage_leak="mean"), ValueError, r"stage_leak 'mean' is not known. Did you mean 'mean-reset'\?"),
+    (lambda: otpe.Rule("x", "otpe", otpe.Ostl()), TypeError, r"hidden is 'otpe', expected a local rule such as otpe.Otpe\(\)"),
+    (lambda: otpe.Rule("x", otpe.Otpe(), otpe.Ostl), TypeError, r"output is <class .*Ostl.*>, expected a local rule"),
+    (lambda: otpe.Rule("x", otpe.Rtrl(), otpe.Ostl()), ValueError, r"sees the whole network cannot share it with a local one"),
+    (lambda: otpe.Rule("x", otpe.Ostl(), otpe.Ostl(), readout="o"), ValueError, r"readout 'o' is not known"),
+    (lambda: otpe.stepper(NET, "otpe", batch=0), ValueError, r"batch is 0, expected a whole number above 0"),
+    (lambda: otpe.stepper(NET, "otpe", steps=0), ValueError, r"steps is 0, expected a whole number above 0"),
+    (lambda: NET.start(0), ValueError, r"batch is 0, expected a whole number above 0"),
+    (lambda: step("otpe", SPIKES), ValueError, r"one time step have the shape \[5, 2, 4\], expected \[2, 4\]"),
+    (lambda: step("rtrl", SPIKES[0, :, :3]), ValueError, r"one time step have the shape \[2, 3\], expected \[2, 4\]"),
+    (lambda: step("otpe", NAN[3]), ValueError, r"spikes hold nan at \[1, 2\]"),
+    (lambda: step("otpe", SPIKES[0], labels=[0, 3]), ValueError, r"labels run from 0 to 3, expected 0 to 2"),
+    (lambda: step("rtrl", SPIKES[0], labels=[0]), ValueError, r"labels have the shape \[1\], expected \[2\]"),
     # parameters
     (lambda: grads(params=PARAMS[:1]), ValueError, r"params has 1 entries, expected a tuple of 2, one per layer. net.init"),
     (lambda: grads(params={"kernel": 1}), ValueError, r"params has a dict, expected a tuple of 2"),

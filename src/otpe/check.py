@@ -105,12 +105,18 @@ def labels(net: Network, labels: Any, batch: int) -> Array:
     return jnp.asarray(y)
 
 
+def count(what: str, value: object) -> None:
+    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0):
+        raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
+
+
 def one_of(what: str, name: object, known: Iterable[str]) -> None:
     """Refuse an unknown name, and suggest the nearest one."""
     known = list(known)
-    if name in known:
+    if isinstance(name, str) and name in known:
         return
-    near = difflib.get_close_matches(str(name).lower().replace("_", "-").replace(" ", "-"), known, n=1, cutoff=0.5)
+    spelled = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
+    near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{what} {name!r} is not known.{suggestion} Expected one of: {', '.join(map(repr, known))}.")
 

@@ -55,6 +55,7 @@ class Network:
 
     def start(self, batch: int = 1, dtype: DTypeLike = float) -> State:
         """Membranes at rest, to begin a stream with."""
+        check.count("batch", batch)
         dtype = jax.dtypes.canonicalize_dtype(dtype)
         return tuple(jnp.zeros((batch, *layer.out_shape), dtype) for layer in self.layers)
 

@@ -21,10 +21,12 @@ Symbols, everywhere in this folder:
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from jax import Array
+from jax.typing import ArrayLike
 
+from otpe import check
 from otpe.losses import Readout
 
 Order = int | Literal["depth"]
@@ -122,6 +124,15 @@ class LocalRule(PerStep, WholeSequence, Protocol):
     """A rule in both forms."""
 
 
+def check_stages(order: object, stage_leak: object) -> None:
+    """Refuse an order or a stage leak that means nothing."""
+    if order != "depth" and not (isinstance(order, int) and not isinstance(order, bool) and order >= 0):
+        raise ValueError(
+            f"order is {order!r}, expected a whole number from 0 on, or 'depth' for every leaky stage above a layer."
+        )
+    check.one_of("stage_leak", stage_leak, get_args(StageLeak))
+
+
 class StepForm(Protocol):
     """The per-step form of a rule on a whole network.
 
@@ -131,9 +142,9 @@ class StepForm(Protocol):
 
     def init(self, batch: int = 1, dtype: Any = float) -> Any: ...
 
-    def advance(self, params: Any, state: Any, x: Array) -> tuple[Any, Any]: ...
+    def advance(self, params: Any, state: Any, x: ArrayLike) -> tuple[Any, Any]: ...
 
-    def emit(self, params: Any, state: Any, info: Any, labels: Array) -> tuple[Array, tuple[Any, ...]]: ...
+    def emit(self, params: Any, state: Any, info: Any, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]: ...
 
 
 @runtime_checkable
@@ -154,6 +165,20 @@ class Rule:
     hidden: Any
     output: Any
     readout: Readout = "spikes"
+
+    def __post_init__(self) -> None:
+        check.one_of("readout", self.readout, get_args(Readout))
+        for where, local in (("hidden", self.hidden), ("output", self.output)):
+            if isinstance(local, type) or not isinstance(local, PerStep | WholeSequence | NonLocal):
+                raise TypeError(
+                    f"{where} is {local!r}, expected a local rule such as otpe.Otpe() or otpe.Ostl(); docs/"
+                    "how-to-write-a-rule.md has the contract."
+                )
+        if isinstance(self.hidden, NonLocal) != isinstance(self.output, NonLocal):
+            raise ValueError(
+                f"hidden is {self.hidden!r} and output is {self.output!r}: a rule that sees the whole network cannot"
+                " share it with a local one. Use it for both, or for neither."
+            )
 
     def at(self, layer: int, depth: int) -> Any:
         """The local rule of a layer, 0 being the first of `depth`."""

@@ -1,7 +1,7 @@
 """The per-step driver for a network and a rule, with the traces that suit their shapes."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 
@@ -35,7 +35,9 @@ def stepper(
         remembers until an input's share has sunk below rounding.
     """
     rule = named_rule(rule)
-    check.one_of("traces", traces, ("auto", "dense", "factored"))
+    check.one_of("traces", traces, get_args(TraceChoice))
+    check.count("batch", batch)
+    check.count("steps", 1 if steps is None else steps)
     if not rule.has_steps:
         raise ValueError(
             f"rule {rule.name!r} has no per-step form: it needs the whole sequence before it can give a gradient."

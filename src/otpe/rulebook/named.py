@@ -55,5 +55,4 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
     found = name if isinstance(name, Rule) else NAMED[name]
     if readout is None:
         return found
-    check.one_of("readout", readout, ("spikes", "leaky"))
     return replace(found, readout=readout)

@@ -31,7 +31,7 @@ from typing import ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade
+from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class Otpe:
     stage_leak: StageLeak = "plain"
     trace: ClassVar[TraceKind] = "weight"
     averages: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_stages(self.order, self.stage_leak)
 
     def init(self, row: Array, stages: int) -> Rows:
         return (row,) * (1 + stages)
