@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import otpe
 from otpe.rulebook import Emission
-from otpe.testing import CHECKS, Scenario, assert_live, check_rule, relative_error, scenario
+from otpe.testing import CHECKS, Scenario, assert_live, check_rule, checks, relative_error, scenario
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -77,12 +79,36 @@ class SurrogateTwice(otpe.Otpe):
 
 
 @dataclass(frozen=True)
-class SeesTheBatch(otpe.Ottt):
-    """Lets samples see each other."""
+class SeesTheBatch(Present):
+    """Lets samples see each other, in both forms alike, when there is more than one step to learn from."""
+
+    averages: ClassVar = True
+
+    def emit(self, rows, q, now):
+        return super().emit(rows, q * self.leaked(now), now)
 
     def backward(self, carry, q, now, decay):
-        carry, κ, m = super().backward(carry, q, now, decay)
-        return carry, κ - κ.mean(0), m
+        return super().backward(carry, q * self.leaked(now), now, decay)
+
+    def leaked(self, now):
+        return 1 + (now.ḡ - now.g).mean(0)  # 1 at the first step, and with leak 0
+
+
+@dataclass(frozen=True)
+class Grows(Present):
+    """Lets its trace change its type along a stream."""
+
+    def advance(self, rows, x, now, decay):
+        return (jnp.float32(x + 0 * rows[0]),)
+
+
+@dataclass(frozen=True)
+class NotFinite(Present):
+    """Divides by the signal, which may be zero."""
+
+    def backward(self, carry, q, now, decay):
+        κ = now.g * q * q / q
+        return (κ,), κ * jnp.where(now.g == now.g.max(), jnp.nan, 1), κ
 
 
 @pytest.mark.parametrize(
@@ -91,13 +117,19 @@ class SeesTheBatch(otpe.Ottt):
         (WrongBackward(), "per-step form with dense traces, and whole-sequence form, differ"),
         (TwiceAStep(), "per-step form with dense traces, and whole-sequence form, differ"),
         (SurrogateTwice(), "without memory, and BPTT, differ"),
-        (SeesTheBatch(), "differ"),
+        (SeesTheBatch(), "a batch, and the mean over its samples one by one, differ"),
+        (NotFinite(), "a gradient is not finite"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
 def test_broken_rules_are_found(broken, message):
     with pytest.raises(AssertionError, match=message):
         check_rule(otpe.Rule("broken", hidden=broken, output=otpe.Ostl()))
+
+
+def test_a_state_that_changes_is_found():
+    with pytest.raises((AssertionError, ValueError, TypeError), match="state"):
+        checks.check_state_does_not_grow(otpe.Rule("broken", hidden=Grows(), output=otpe.Ostl()))
 
 
 def test_silence_is_found():
@@ -109,4 +141,12 @@ def test_silence_is_found():
 
 def test_relative_error_is_the_largest_over_the_leaves():
     assert relative_error(([1.0, 0.0], [3.0]), ([1.0, 0.0], [2.0])) == pytest.approx(0.5)
-    assert relative_error([float("nan")], [1.0]) != relative_error([1.0], [1.0])
+    with pytest.raises(ValueError, match=r"shapes differ: \(1,\) against \(2,\)"):
+        relative_error([np.zeros(1)], [np.zeros(2)])
+
+
+def test_nan_is_found_wherever_it_is():
+    for given in ([np.nan, 1.0], [1.0, np.nan]):
+        assert np.isnan(relative_error(given, [1.0, 1.0]))
+        with pytest.raises(AssertionError, match="differ by a relative nan"):
+            checks.same(given, [np.ones(()), np.ones(())], "these")

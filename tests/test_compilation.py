@@ -37,7 +37,9 @@ def test_gradients_trace_once(counted, rule):
     assert once > 0
     moved = jax.tree.map(lambda p: p + 0.1, params)
     otpe.gradients(net, moved, 1 - spikes, labels[::-1], rule=rule)
-    otpe.gradients(net, list(moved), spikes.astype(bool), list(labels), rule=otpe.rule(rule))
+    otpe.gradients(net, moved, spikes.astype(bool), list(labels), rule=otpe.rule(rule))
+    weak = tuple(otpe.Dense(jnp.full(p.kernel.shape, 0.1), jnp.full(p.bias.shape, 0.1)) for p in params)
+    otpe.gradients(net, weak, spikes, labels.astype(np.int8), rule=rule)
     assert count.traced == once
     otpe.gradients(net, params, spikes[:-1], labels, rule=rule)
     assert count.traced > once, "a new shape must trace anew, or the count counts nothing"

@@ -25,10 +25,16 @@ def online(params=PARAMS, opt_state=None, rule="otpe", optimizer=optax.sgd(0.1),
     return otpe.online_pass(NET, params, opt_state, SPIKES, LABELS, rule=rule, optimizer=optimizer, **kwargs)
 
 
-def step(rule, x, labels=LABELS):
+def step(rule, x, labels=LABELS, made_by=None, dtype="float64"):
     form = otpe.stepper(NET, rule)
-    state, info = form.advance(PARAMS, form.init(2), x)
+    state = otpe.stepper(NET, made_by or rule).init(2, dtype)
+    state, info = form.advance(PARAMS, state, x)
     return form.emit(PARAMS, state, info, labels)
+
+
+def surrogate(function):
+    net = otpe.dense([4, 3], surrogate=function)
+    return otpe.gradients(net, net.init(jax.random.key(0)), SPIKES, LABELS)
 
 
 MESSAGES = [
@@ -40,26 +46,46 @@ MESSAGES = [
     (lambda: grads(np.zeros((5, 4, 2))), ValueError, r"Axis 1 has that size: use np.moveaxis\(spikes, 1, -1\)"),
     (lambda: grads(np.zeros((0, 2, 4))), ValueError, r"\[0, 2, 4\]: there are no time steps"),
     (lambda: grads(np.zeros((5, 0, 4)), np.zeros(0, int)), ValueError, r"\[5, 0, 4\]: there are no samples"),
-    (lambda: grads(NAN), ValueError, r"spikes hold nan at \[3, 1, 2\] \(1 values.*nan_to_num"),
+    (lambda: grads(NAN), ValueError, r"spikes hold nan at \[3, 1, 2\] as float64 \(1 values.*nan_to_num"),
     (lambda: grads(jnp.asarray(NAN)), ValueError, r"spikes hold nan at \[3, 1, 2\]"),
-    (lambda: grads(SPIKES + np.inf), ValueError, r"spikes hold inf at \[0, 0, 0\] \(40 values"),
+    (lambda: grads(SPIKES + np.inf), ValueError, r"spikes hold inf at \[0, 0, 0\] as float64 \(40 values"),
     (lambda: grads(SPIKES.astype(complex)), TypeError, r"spikes are of type complex128, expected an array of real numbers"),
     (lambda: grads(SPIKES.astype(str)), TypeError, r"spikes are of type <U.*, expected an array of real numbers"),
     (lambda: NET.run(PARAMS, NAN), ValueError, r"spikes hold nan"),
     (lambda: NET.step(PARAMS, NET.start(2), SPIKES), ValueError, r"one time step have the shape \[5, 2, 4\], expected \[2, 4\]"),
     (lambda: NET.step(PARAMS, NET.start(2), NAN[3]), ValueError, r"spikes hold nan at \[1, 2\]"),
     # labels
-    (lambda: grads(labels=[0, 3]), ValueError, r"labels run from 0 to 3, expected 0 to 2: the network has 3 outputs"),
+    (lambda: grads(labels=[0, 3]), ValueError, r"labels run from 0 to 3, expected 0 to 2: there are 3 outputs"),
     (lambda: grads(labels=[-1, 1]), ValueError, r"labels run from -1 to 1, expected 0 to 2"),
     (lambda: grads(labels=[0.0, 1.0]), TypeError, r"labels are of type float64, expected whole numbers.*astype\(int\)"),
     (lambda: grads(labels=np.eye(3)[:2]), TypeError, r"labels are of type float64.*one-hot labels use labels.argmax\(-1\)"),
     (lambda: grads(labels=[0, 1, 2]), ValueError, r"labels have the shape \[3\], expected \[2\]: one label per sample"),
     (lambda: grads(labels=1), ValueError, r"labels have the shape \[\], expected \[2\]"),
+    (lambda: grads(labels=np.eye(3, dtype=int)[:2]), ValueError, r"shape \[2, 3\], expected \[2\].*one-hot labels use labels.argmax"),
+    (lambda: grads(labels=[[0], [1, 2]]), ValueError, r"labels are a list whose rows differ in length.*pad them"),
+    (lambda: grads(labels=None), TypeError, r"labels are of type object, expected an array of real numbers"),
+    (lambda: otpe.accuracy(SPIKES, [[0], [1]]), ValueError, r"labels have the shape \[2, 1\], expected \[2\]"),
+    (lambda: otpe.predict(SPIKES[0]), ValueError, r"spikes have the shape \[2, 4\], expected \[time, batch, classes\]"),
     # network
+    (lambda: otpe.gradients(PARAMS, NET, SPIKES, LABELS), TypeError, r"net is a tuple, expected a network such as otpe.dense"),
+    (lambda: otpe.stepper(None), TypeError, r"net is a NoneType, expected a network"),
+    (lambda: otpe.dense(5), ValueError, r"sizes is 5, expected at least two whole numbers"),
+    (lambda: otpe.dense("43"), ValueError, r"sizes is '43', expected at least two whole numbers"),
+    (lambda: NET.init(0), TypeError, r"key is 0, expected a random key such as jax.random.key\(0\)"),
+    (lambda: NET.init(jax.random.key(0), int), TypeError, r"dtype is <class 'int'>, expected a floating-point type"),
+    (lambda: NET.init(jax.random.key(0), "flot32"), TypeError, r"dtype is 'flot32', expected a floating-point type"),
+    (lambda: NET.step(PARAMS, None, SPIKES[0]), ValueError, r"does not belong here, expected net.start\(batch, 'float64'\)"),
+    (lambda: NET.step(PARAMS, NET.start(2, "float32"), SPIKES[0]), ValueError, r"expected net.start\(batch, 'float64'\)"),
+    (lambda: otpe.Network(NET.layers, NET.neurons[:1]), ValueError, r"2 layers and 1 populations of neurons, expected as many"),
+    (lambda: otpe.Network(NET.layers[::-1], NET.neurons), ValueError, r"layer 0 gives \(3,\) and layer 1 takes \(4,\)"),
+    (lambda: otpe.dense([4, 3], surrogate=otpe.fast_sigmoid), TypeError, r"surrogate is <class.*expected a function"),
+    (lambda: otpe.fast_sigmoid(True), ValueError, r"slope is True, expected a finite number above 0"),
+    (lambda: otpe.superspike(scaled=3), TypeError, r"superspike: scaled is 3, expected True or False"),
+    (lambda: surrogate(lambda d: d.sum()), ValueError, r"surrogate returned the shape \(\) for \(2, 3\), expected one number per"),
     (lambda: otpe.dense([4, 3], leak=1.0), ValueError, r"leak is 1.0, expected a number in \[0, 1\).*exp\(−1/τ\)"),
     (lambda: otpe.dense([4, 3], leak=-0.1), ValueError, r"leak is -0.1, expected a number in \[0, 1\)"),
     (lambda: otpe.dense([4, 3], leak=float("nan")), ValueError, r"leak is nan, expected a number in \[0, 1\)"),
-    (lambda: otpe.dense([4, 3], leak="0.9"), ValueError, r"leak is '0', expected|leak has 3 entries"),
+    (lambda: otpe.dense([4, 3], leak="0.9"), ValueError, r"leak is '0.9', expected a number in \[0, 1\)"),
     (lambda: otpe.dense([4, 5, 3], leak=[0.9]), ValueError, r"leak has 1 entries, expected 2.*one per layer"),
     (lambda: otpe.dense([4, 3], threshold=0), ValueError, r"threshold is 0, expected a finite number above 0"),
     (lambda: otpe.dense([4, 3], threshold=-1.0), ValueError, r"threshold is -1.0, expected"),
@@ -71,6 +97,14 @@ MESSAGES = [
     (lambda: otpe.fast_sigmoid(0.0), ValueError, r"fast_sigmoid: slope is 0.0, expected a finite number above 0"),
     (lambda: otpe.triangular(width=-1.0), ValueError, r"triangular: width is -1.0, expected"),
     # rules
+    (lambda: grads(rule=otpe.Otpe()), TypeError, r"which is for one layer, expected a name or a composition: otpe.Rule\("),
+    (lambda: grads(traces="sparse"), ValueError, r"traces 'sparse' is not known"),
+    (lambda: otpe.alignment(NET, PARAMS, SPIKES, LABELS, rules=("otpe", "otpe")), ValueError, r"expected different names"),
+    (lambda: otpe.online_pass(NET, PARAMS, (), SPIKES, LABELS, optimizer=None), TypeError, r"optimizer is None, expected an optax"),
+    (lambda: otpe.online_pass(NET, PARAMS, (), SPIKES, LABELS, optimizer=optax.adam), TypeError, r"optimizer is <function adam"),
+    (lambda: step("otpe", SPIKES[0], made_by="ostl"), ValueError, r"expected what init\(batch, 'float64'\) of this stepper"),
+    (lambda: step("otpe", SPIKES[0], dtype="float32"), ValueError, r"expected what init\(batch, 'float64'\) of this stepper"),
+    (lambda: step("rtrl", SPIKES[0], made_by="otpe"), ValueError, r"expected what init\(batch, 'float64'\) of this stepper"),
     (lambda: grads(rule="otp"), ValueError, r"rule 'otp' is not known. Did you mean 'otpe'\? Expected one of: 'bptt', 'rtrl'"),
     (lambda: grads(rule="approx_deep_otpe"), ValueError, r"Did you mean 'approx-deep-otpe'\?"),
     (lambda: grads(rule="OSTL"), ValueError, r"Did you mean 'ostl'\?"),
@@ -99,16 +133,16 @@ MESSAGES = [
     (lambda: step("rtrl", SPIKES[0], labels=[0]), ValueError, r"labels have the shape \[1\], expected \[2\]"),
     # parameters
     (lambda: grads(params=PARAMS[:1]), ValueError, r"params has 1 entries, expected a tuple of 2, one per layer. net.init"),
-    (lambda: grads(params={"kernel": 1}), ValueError, r"params has a dict, expected a tuple of 2"),
+    (lambda: grads(params={"kernel": 1}), ValueError, r"params has the type dict, expected a tuple of 2"),
     (lambda: grads(params=PARAMS[::-1]), ValueError, r"params\[0\] is Dense\(kernel=\[6, 3\].*expected Dense\(kernel=\[4, 6\]"),
-    (lambda: grads(params=[tuple(p) for p in PARAMS]), ValueError, r"params\[0\] is a tuple, expected Dense\(kernel=\[4, 6\]"),
+    (lambda: grads(params=tuple(tuple(p) for p in PARAMS)), ValueError, r"(?s)params\[0\] is \(Array.*, expected Dense\(kernel=\[4, 6\]"),
     (lambda: grads(params=jax.tree.map(jnp.int32, PARAMS)), ValueError, r"params\[0\] is Dense\(kernel=\[4, 6\] int32"),
     (
         lambda: grads(params=(jax.tree.map(jnp.float32, PARAMS[0]), PARAMS[1])),
         ValueError,
         r"params mix the types \['float32', 'float64'\], expected one type",
     ),
-    (lambda: online(opt_state=optax.adam(0.1).init(PARAMS)), ValueError, r"opt_state does not belong to this optimizer"),
+    (lambda: online(opt_state=optax.adam(0.1).init(PARAMS)), ValueError, r"state given does not belong here, expected opt_state from optimizer.init"),
 ]  # fmt: skip
 
 
@@ -125,6 +159,12 @@ def test_shapes_are_checked_inside_jit_and_values_are_not():
     with pytest.raises(ValueError, match="batch-major"):
         jax.jit(loss)(SPIKES.swapaxes(0, 1), LABELS)
     assert jax.jit(loss)(NAN, LABELS).shape == ()
+
+
+def test_a_number_too_large_for_the_parameters_is_not_finite():
+    params = jax.tree.map(jnp.float32, PARAMS)
+    with pytest.raises(ValueError, match=r"spikes hold inf at \[0, 0, 0\] as float32"):
+        grads(SPIKES + 1e300, params=params)
 
 
 def test_a_constant_inside_jit_is_still_looked_at():

@@ -1,6 +1,7 @@
 """Optimizers by value: equal when built alike, different in every number that matters."""
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
@@ -11,6 +12,7 @@ BUILDERS = {
     "adamw": lambda lr: optax.adamw(lr, weight_decay=1e-3),
     "sgd with momentum": lambda lr: optax.sgd(lr, momentum=0.9),
     "chain": lambda lr: optax.chain(optax.clip_by_global_norm(1.0), optax.adam(lr)),
+    "cosine": lambda lr: optax.adam(optax.cosine_decay_schedule(lr, 10)),
     "schedule": lambda lr: optax.adam(optax.exponential_decay(lr, 100, 0.9)),
 }
 
@@ -27,19 +29,24 @@ def test_different_kinds_differ():
     assert all((a == b) == (a is b) for a in values for b in values)
 
 
-def test_one_and_true_differ():
-    assert ByValue(optax.sgd(1.0)) != ByValue(optax.sgd(True))
+RATE = 1.0
 
 
-def test_a_function_that_holds_itself():
-    def build(lr):
-        def update(grads, state, params=None):
-            return (update and grads), state
+def test_a_users_function_is_equal_only_to_itself():
+    """It may read a global that changes under it: the same code, another program."""
 
-        return optax.chain(optax.GradientTransformation(lambda params: None, update), optax.sgd(lr))
+    def schedule():
+        return lambda step: RATE
 
-    ByValue(build(0.1)).__hash__()
-    assert ByValue(build(0.1)) != ByValue(build(0.2))
+    fixed = schedule()
+    assert ByValue(optax.sgd(fixed)) == ByValue(optax.sgd(fixed))
+    assert ByValue(optax.sgd(schedule())) != ByValue(optax.sgd(schedule()))
+
+
+def test_a_number_is_the_same_setting_in_any_type():
+    assert ByValue(optax.sgd(1)) == ByValue(optax.sgd(1.0))
+    assert ByValue(optax.sgd(np.float32(0.5))) == ByValue(optax.sgd(np.float32(0.5)))
+    assert ByValue(optax.sgd(np.float32(0.5))) != ByValue(optax.sgd(np.float32(0.25)))
 
 
 def test_an_array_inside_is_equal_only_to_itself():

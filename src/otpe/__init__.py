@@ -7,6 +7,7 @@
 `otpe.rules()` lists the learning rules.
 """
 
+from otpe import testing
 from otpe.analysis import Alignment, alignment, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import accuracy, predict
@@ -22,5 +23,5 @@ __all__ = [
     "LIF", "Alignment", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt",
     "Rtrl", "Rule",
     "accuracy", "alignment", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
-    "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "triangular",
+    "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "testing", "triangular",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What the front door says to bad input: what was given, what was expected, and the fix.
 
 Shapes and types are known while JAX traces and are always checked. Values (NaN, label range) are
-checked when they are there to look at, so not inside `jax.jit`.
+checked when they are there to look at, so not inside `jax.jit`, where these checks cost nothing.
 """
 
 from __future__ import annotations
@@ -21,32 +21,91 @@ if TYPE_CHECKING:
     from otpe.network import Network
 
 
-def sizes(sizes: Sequence[int]) -> None:
-    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in sizes)
-    if len(sizes) < 2 or not whole:
+# What a network is made of
+
+
+def sizes(sizes: Any) -> list[int]:
+    given = list(sizes) if isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str) else sizes
+    if not (isinstance(given, list) and len(given) >= 2 and all(map(_is_count, given))):
         raise ValueError(
-            f"sizes is {list(sizes)!r}, expected at least two whole numbers above 0, from input to output,"
+            f"sizes is {given!r}, expected at least two whole numbers above 0, from input to output,"
             " such as [700, 512, 512, 20]."
         )
+    return [int(n) for n in given]
+
+
+def network(net: Any) -> None:
+    if not (hasattr(net, "layers") and hasattr(net, "neurons")):
+        raise TypeError(f"net is a {type(net).__name__}, expected a network such as otpe.dense([700, 512, 20]) makes.")
+
+
+def key(key: Any) -> None:
+    if not isinstance(key, Array | np.ndarray):
+        raise TypeError(f"key is {key!r}, expected a random key such as jax.random.key(0).")
+
+
+def float_type(dtype: Any) -> Any:
+    """The type as JAX has it, if it is one for real numbers."""
+    try:
+        given = jax.dtypes.canonicalize_dtype(dtype)
+    except TypeError:
+        given = None
+    if given is None or not jnp.issubdtype(given, jnp.floating):
+        raise TypeError(f"dtype is {dtype!r}, expected a floating-point type such as 'float32'.")
+    return given
+
+
+def count(what: str, value: object) -> None:
+    if not _is_count(value):
+        raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
+
+
+def one_of(what: str, name: object, known: Iterable[str]) -> None:
+    """Refuse an unknown name, and suggest the nearest one."""
+    known = list(known)
+    if isinstance(name, str) and name in known:
+        return
+    spelled = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
+    near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{what} {name!r} is not known.{suggestion} Expected one of: {', '.join(map(repr, known))}.")
+
+
+# Parameters and states
 
 
 def params(net: Network, params: Any) -> tuple[Any, ...]:
     """The parameters as JAX arrays, if they fit the network."""
+    network(net)
     advice = "net.init(key) makes parameters that fit."
-    if not isinstance(params, tuple | list) or len(params) != net.depth:
-        given = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
+    if not isinstance(params, tuple) or len(params) != net.depth:
+        given = f"{len(params)} entries" if isinstance(params, tuple) else f"the type {type(params).__name__}"
         raise ValueError(f"params has {given}, expected a tuple of {net.depth}, one per layer. {advice}")
-    wanted = _shapes_of_params(net)
-    for i, (given, want) in enumerate(zip(params, wanted, strict=True)):
+    for i, (given, want) in enumerate(zip(params, _shapes_of_params(net), strict=True)):
         if jax.tree.structure(given) != jax.tree.structure(want):
-            raise ValueError(f"params[{i}] is a {type(given).__name__}, expected {_describe(want)}. {advice}")
+            raise ValueError(f"params[{i}] is {_short(given)}, expected {_describe(want)}. {advice}")
         for leaf, leaf_want in zip(jax.tree.leaves(given), jax.tree.leaves(want), strict=True):
-            if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(_type(leaf), jnp.floating):
                 raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(want)}. {advice}")
-    dtypes = {jnp.result_type(leaf) for leaf in jax.tree.leaves(params)}
-    if len(dtypes) > 1:
-        raise ValueError(f"params mix the types {sorted(map(str, dtypes))}, expected one type throughout. {advice}")
-    return tuple(jax.tree.map(jnp.asarray, p) for p in params)
+    types = {_type(leaf) for leaf in jax.tree.leaves(params)}
+    if len(types) > 1:
+        raise ValueError(f"params mix the types {sorted(map(str, types))}, expected one type throughout. {advice}")
+    (dtype,) = types
+    return jax.tree.map(lambda p: jnp.asarray(p, dtype), params)  # named, so that no weak type makes it trace again
+
+
+def state(state: Any, like: Any, fix: str) -> None:
+    """A running state must have the structure, shapes and types of `like`."""
+    if _signature(state) != _signature(like):
+        raise ValueError(f"the state given does not belong here, expected {fix}.")
+
+
+def optimizer(optimizer: Any) -> None:
+    if isinstance(optimizer, type) or not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
+        raise TypeError(f"optimizer is {_short(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3).")
+
+
+# Data
 
 
 def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
@@ -64,14 +123,13 @@ def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
     for axis, name in enumerate(("time steps", "samples")):
         if x.shape[axis] == 0:
             raise ValueError(f"spikes have the shape {_shape(x)}: there are no {name}. Expected at least one.")
-    count = np.shape(labels)[0] if labels is not None and np.ndim(labels) == 1 else None
-    if count is not None and x.shape[1] != count == x.shape[0]:
+    labelled = None if labels is None else _array("labels", labels).shape
+    if labelled == x.shape[:1] and x.shape[0] != x.shape[1]:
         raise ValueError(
-            f"spikes have the shape {_shape(x)} and there are {count} labels: this looks batch-major. Expected"
+            f"spikes have the shape {_shape(x)} and there are {x.shape[0]} labels: this looks batch-major. Expected"
             f" time first, {expected}: use spikes.swapaxes(0, 1)."
         )
-    _finite(x)
-    return jnp.asarray(x, _dtype(params))
+    return _finite(x, _dtype(params))
 
 
 def step_spikes(net: Network, params: Any, x: Any, batch: int) -> Array:
@@ -82,78 +140,64 @@ def step_spikes(net: Network, params: Any, x: Any, batch: int) -> Array:
             f"spikes of one time step have the shape {_shape(x)}, expected {_shape_of(want)}: [batch, inputs], with"
             " the batch that the state was made for."
         )
-    _finite(x)
-    return jnp.asarray(x, _dtype(params))
+    return _finite(x, _dtype(params))
 
 
-def labels(net: Network, labels: Any, batch: int) -> Array:
+def labels(classes: int, labels: Any, batch: int) -> Array:
     """Labels [B] as integers below the number of classes."""
-    y, classes = _array("labels", labels), net.layers[-1].out_shape[-1]
+    y = _array("labels", labels)
+    one_hot = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 else ""
     if not jnp.issubdtype(y.dtype, jnp.integer):
-        advice = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 else " Use labels.astype(int)."
-        raise TypeError(f"labels are of type {y.dtype}, expected whole numbers.{advice}")
+        raise TypeError(f"labels are of type {y.dtype}, expected whole numbers.{one_hot or ' Use labels.astype(int).'}")
     if y.shape != (batch,):
-        raise ValueError(f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample.")
+        raise ValueError(f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample.{one_hot}")
     if not isinstance(y, Tracer):
-        with jax.ensure_compile_time_eval():
-            low, high = int(y.min()), int(y.max())
-        if low < 0 or high >= classes:
+        known = np.asarray(y)
+        if known.min() < 0 or known.max() >= classes:
             raise ValueError(
-                f"labels run from {low} to {high}, expected 0 to {classes - 1}: the network has {classes} outputs."
-                " Renumber the labels, or build the network with more outputs."
+                f"labels run from {known.min()} to {known.max()}, expected 0 to {classes - 1}: there are {classes}"
+                " outputs. Renumber the labels, or build the network with more outputs."
             )
-    return jnp.asarray(y)
+    return jnp.asarray(y, jnp.int32)
 
 
-def count(what: str, value: object) -> None:
-    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0):
-        raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
-
-
-def one_of(what: str, name: object, known: Iterable[str]) -> None:
-    """Refuse an unknown name, and suggest the nearest one."""
-    known = list(known)
-    if isinstance(name, str) and name in known:
-        return
-    spelled = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
-    near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)
-    suggestion = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{what} {name!r} is not known.{suggestion} Expected one of: {', '.join(map(repr, known))}.")
-
-
-def opt_state(optimizer: Any, params: Any, state: Any) -> None:
-    """The optimizer's state must have been made by it for parameters like these."""
-
-    def shapes(tree: Any) -> Any:
-        return jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
-
-    if shapes(state) != shapes(jax.eval_shape(optimizer.init, params)):
-        raise ValueError(
-            "opt_state does not belong to this optimizer and these params, expected what optimizer.init(params) gives."
-        )
+def outputs(spikes: Any) -> Any:
+    """Output spikes [T, B, classes], for those who count them."""
+    s = _array("spikes", spikes)
+    if s.ndim != 3:
+        raise ValueError(f"spikes have the shape {_shape(s)}, expected [time, batch, classes], as net.run gives them.")
+    return s
 
 
 def _array(what: str, value: Any) -> Any:
     """A numpy or JAX array; anything else becomes a numpy one."""
-    x = value if isinstance(value, Array | np.ndarray) else np.asarray(value)
+    try:
+        x = value if isinstance(value, Array | np.ndarray) else np.asarray(value)
+    except ValueError:
+        raise ValueError(
+            f"{what} are a list whose rows differ in length, expected an array: pad them to one length."
+        ) from None
     numeric = any(jnp.issubdtype(x.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
     if not numeric:
         raise TypeError(f"{what} are of type {x.dtype}, expected an array of real numbers.")
     return x
 
 
-def _finite(x: Any) -> None:
-    if isinstance(x, Tracer) or not jnp.issubdtype(x.dtype, jnp.floating):
-        return
+def _finite(x: Any, dtype: Any) -> Array:
+    """The spikes in the type they are used in, and finite there: a large number may be so only in a larger type."""
+    with np.errstate(over="ignore"):
+        x = jnp.asarray(x, dtype)
+    if isinstance(x, Tracer):
+        return x
     with jax.ensure_compile_time_eval():  # a constant inside somebody's jit is still there to look at
         if jnp.isfinite(x).all():
-            return
-    x = np.asarray(x)
-    bad = np.argwhere(~np.isfinite(x))
+            return x
+    known = np.asarray(x)
+    bad = np.argwhere(~np.isfinite(known))
     where = tuple(int(i) for i in bad[0])
     raise ValueError(
-        f"spikes hold {float(x[where])} at {list(where)} ({len(bad)} values that are not finite), expected finite"
-        " numbers. Find where they come from, or use np.nan_to_num(spikes)."
+        f"spikes hold {float(known[where])} at {list(where)} as {x.dtype} ({len(bad)} values that are not finite),"
+        " expected finite numbers. Find where they come from, or use np.nan_to_num(spikes)."
     )
 
 
@@ -169,21 +213,36 @@ def _shapes_of_params(net: Network) -> tuple[Any, ...]:
     return jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32))
 
 
+def _signature(tree: Any) -> Any:
+    return jax.tree.structure(tree), [(np.shape(leaf), _type(leaf)) for leaf in jax.tree.leaves(tree)]
+
+
 def _describe(params: Any) -> str:
-    fields = ", ".join(f"{name}={_shape_of(np.shape(leaf))} {jnp.result_type(leaf)}" for name, leaf in _named(params))
+    fields = ", ".join(f"{name}={_shape_of(np.shape(leaf))} {_type(leaf)}" for name, leaf in _named(params))
     return f"{type(params).__name__}({fields})"
 
 
 def _named(params: Any) -> Iterable[tuple[str, Any]]:
-    return (
-        params._asdict().items()
-        if hasattr(params, "_asdict")
-        else ((str(i), leaf) for i, leaf in enumerate(jax.tree.leaves(params)))
-    )
+    if hasattr(params, "_asdict"):
+        return params._asdict().items()
+    return ((str(i), leaf) for i, leaf in enumerate(jax.tree.leaves(params)))
+
+
+def _type(leaf: Any) -> Any:
+    return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
 
 
 def _dtype(params: Any) -> Any:
-    return jnp.result_type(*jax.tree.leaves(params))
+    return jax.tree.leaves(params)[0].dtype
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value > 0)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _shape(x: Any) -> str:

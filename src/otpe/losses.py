@@ -7,8 +7,12 @@ Readout "leaky":  it sees their leaky sum  o_t = λ o_{t-1} + s_t  (the F- rules
 from typing import Literal
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
+from jax.typing import ArrayLike
+
+from otpe import check
 
 Readout = Literal["spikes", "leaky"]
 
@@ -19,12 +23,13 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
 
-def predict(spikes: Array) -> Array:
+def predict(spikes: ArrayLike) -> Array:
     """The class with the most output spikes over time, [T, B, classes] -> [B]; −1 where none ever spiked."""
-    counts = spikes.sum(0)
+    counts = jnp.asarray(check.outputs(spikes)).sum(0)
     return jnp.where(counts.max(-1) > 0, counts.argmax(-1), -1)
 
 
-def accuracy(spikes: Array, labels: Array) -> Array:
+def accuracy(spikes: ArrayLike, labels: ArrayLike) -> Array:
     """Share of samples whose prediction is right. Silence is wrong."""
-    return (predict(spikes) == labels).mean()
+    predicted = predict(spikes)
+    return (predicted == check.labels(np.shape(spikes)[-1], labels, batch=predicted.shape[0])).mean()

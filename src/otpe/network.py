@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
@@ -27,10 +28,28 @@ class Network:
     layers: tuple[LinearMap, ...]
     neurons: tuple[LIF, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "neurons", tuple(self.neurons))
+        if not self.layers or len(self.layers) != len(self.neurons):
+            raise ValueError(
+                f"the network has {len(self.layers)} layers and {len(self.neurons)} populations of neurons, expected as"
+                " many of each, and at least one."
+            )
+        for i, (below, above) in enumerate(pairwise(self.layers)):
+            if below.out_shape != above.in_shape:
+                raise ValueError(
+                    f"layer {i} gives {below.out_shape} and layer {i + 1} takes {above.in_shape}, expected one shape."
+                )
+
     @property
     def depth(self) -> int:
         """How many layers, the output included."""
         return len(self.layers)
+
+    @property
+    def classes(self) -> int:
+        return self.layers[-1].out_shape[-1]
 
     @property
     def readout_leak(self) -> float:
@@ -39,7 +58,8 @@ class Network:
 
     def init(self, key: Array, dtype: DTypeLike = float) -> tuple[Any, ...]:
         """Fresh parameters, one entry per layer."""
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        check.key(key)
+        dtype = check.float_type(dtype)
         keys = jax.random.split(key, self.depth)
         return tuple(layer.init(k, dtype) for layer, k in zip(self.layers, keys, strict=True))
 
@@ -56,13 +76,17 @@ class Network:
     def start(self, batch: int = 1, dtype: DTypeLike = float) -> State:
         """Membranes at rest, to begin a stream with."""
         check.count("batch", batch)
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        dtype = check.float_type(dtype)
         return tuple(jnp.zeros((batch, *layer.out_shape), dtype) for layer in self.layers)
 
     def step(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Array]:
         """One time step of a stream: spikes [B, n_in] in, output spikes [B, classes] out."""
         params = check.params(self, params)
-        s = check.step_spikes(self, params, x, batch=state[0].shape[0])
+        batch = np.shape(state[0])[0] if state and np.ndim(state[0]) else 1
+        dtype = jax.tree.leaves(params)[0].dtype
+        rest = tuple(jax.ShapeDtypeStruct((batch, *layer.out_shape), dtype) for layer in self.layers)
+        check.state(state, rest, f"net.start(batch, {str(dtype)!r}) or what the last step returned")
+        s = check.step_spikes(self, params, x, batch)
         membranes = []
         for layer, neuron, p, u in zip(self.layers, self.neurons, params, state, strict=True):
             u, s, _ = neuron.fire(u, layer.apply(p, s))
@@ -87,16 +111,17 @@ def dense(
       surrogate: derivative that stands in for the spike's, a function of v − θ.
       reset: what a spike does to the membrane: "subtract" θ, set it to "zero", or "none".
     """
-    check.sizes(sizes)
+    sizes = check.sizes(sizes)
     depth = len(sizes) - 1
-    leaks = tuple(leak) if isinstance(leak, Sequence) else (leak,) * depth
+    one = isinstance(leak, str) or np.ndim(leak) == 0
+    leaks: tuple[Any, ...] = (leak,) * depth if one else tuple(np.asarray(leak))
     if len(leaks) != depth:
         raise ValueError(
             f"leak has {len(leaks)} entries, expected {depth}: one number for all layers, or one per layer"
-            f" ({depth} for sizes {list(sizes)})."
+            f" ({depth} for sizes {sizes})."
         )
     return Network(
-        layers=tuple(DenseLayer(int(a), int(b)) for a, b in pairwise(sizes)),
+        layers=tuple(DenseLayer(a, b) for a, b in pairwise(sizes)),
         neurons=tuple(LIF(k, threshold, surrogate, reset) for k in leaks),
     )
 

@@ -19,10 +19,11 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from otpe.surrogates import Surrogate, fast_sigmoid
@@ -57,7 +58,7 @@ class LIF:
             )
         if self.reset not in get_args(Reset):
             raise ValueError(f"reset is {self.reset!r}, expected one of {', '.join(map(repr, get_args(Reset)))}.")
-        if not callable(self.surrogate):
+        if isinstance(self.surrogate, type) or not callable(self.surrogate):
             raise TypeError(
                 f"surrogate is {self.surrogate!r}, expected a function from the distance to the threshold to the"
                 " derivative, such as otpe.fast_sigmoid(25.0)."
@@ -77,7 +78,7 @@ class LIF:
 
     def pseudo_derivative(self, v: Array) -> Array:
         """g_t = σ'(v_t − θ)."""
-        return self.surrogate(v - self.threshold)
+        return _derivative(self.surrogate, v - self.threshold)
 
     def survival(self, v: Array, g: Array) -> Array:
         """ρ_t = ∂v_{t+1}/∂v_t = λ ∂u_t/∂v_t."""
@@ -96,8 +97,19 @@ def _spike(surrogate: Surrogate, d: Array) -> Array:
 @_spike.defjvp
 def _spike_jvp(surrogate: Surrogate, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (d,), (dot,) = primals, tangents
-    return _spike(surrogate, d), surrogate(d) * dot
+    return _spike(surrogate, d), _derivative(surrogate, d) * dot
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+def _derivative(surrogate: Surrogate, d: Array) -> Array:
+    g = jnp.asarray(surrogate(d), d.dtype)
+    if g.shape != d.shape:
+        raise ValueError(
+            f"surrogate returned the shape {g.shape} for {d.shape}, expected one number per number: an elementwise"
+            " function, such as lambda d: jnp.exp(-jnp.abs(d))."
+        )
+    return g
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, Real) or (isinstance(value, np.ndarray | Array) and value.ndim == 0)
+    return number and not isinstance(value, bool) and not math.isnan(value)

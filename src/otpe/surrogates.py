@@ -15,6 +15,7 @@ They are written lower-case, as they read like functions: `fast_sigmoid(25.0)`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Real
 
 import jax.numpy as jnp
 from jax import Array
@@ -28,9 +29,11 @@ class _Positive:
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if isinstance(value, bool):
+            if field.type in (bool, "bool"):
+                if not isinstance(value, bool):
+                    raise TypeError(f"{type(self).__name__}: {field.name} is {value!r}, expected True or False.")
                 continue
-            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
                 raise ValueError(f"{type(self).__name__}: {field.name} is {value!r}, expected a finite number above 0.")
 
 

@@ -1,6 +1,6 @@
 """All local rules a second time, as plainly as can be: numpy, one sample, one step, one weight matrix at a time.
 
-Written from the equations (per-step form, reset by subtraction) and sharing nothing with the library, so that a mistake
+Written from the equations in their per-step form, for any reset, and sharing nothing with the library, so that a mistake
 made alike in both of its forms is found here.
 """
 
@@ -45,19 +45,24 @@ def one_sample(case, spikes, label, hidden, output, deep, leaky):
     R = [[np.zeros_like(w) for _ in stages] for w, stages in zip(W, above, strict=True)]
     z = [[np.zeros(w.shape[0]) for _ in stages] for w, stages in zip(W, above, strict=True)]
     g_sum, g_norm = [np.zeros(w.shape[1]) for w in W], [0.0] * L
-    reset_before = [1.0] * L  # mean_j (1 − θ g_j) of the step before
+    reset_before = [1.0] * L  # mean_j ∂u/∂v of the step before: 1 − θ g for the paper's reset
     o = np.zeros(W[-1].shape[1])
 
     for x in spikes:
-        g, s, D, R0 = [], x, [], []
+        g, s, D, R0, kept = [], x, [], [], []
         for l, neuron in enumerate(neurons):
             x1 = np.append(s, 1.0)
             v = neuron.leak * u[l] + x1 @ W[l]
             s = np.where(v >= neuron.threshold, 1.0, 0.0)
-            u[l] = v - neuron.threshold * s
             g.append(np.asarray(neuron.surrogate(v - neuron.threshold)))
+            u[l], du_dv = {
+                "subtract": (v - neuron.threshold * s, 1 - neuron.threshold * g[l]),
+                "zero": (v * (1 - s), 1 - s - v * g[l]),
+                "none": (v, np.ones_like(v)),
+            }[neuron.reset]
+            kept.append(du_dv.mean())
             D.append(neuron.leak * E[l] + x1[:, None])
-            E[l] = (1 - neuron.threshold * g[l]) * D[l]
+            E[l] = du_dv * D[l]
             R0.append(g[l] * D[l])
             own_reset = reset_before[l] if deep and kinds[l] == "approx" else 1.0
             a[l] = neuron.leak * own_reset * a[l] + x1
@@ -70,7 +75,7 @@ def one_sample(case, spikes, label, hidden, output, deep, leaky):
                 below_z = z[l][k] = decay * z[l][k] + below_z
             window = above[l][0] if above[l] else leaks[l]
             g_sum[l], g_norm[l] = window * g_sum[l] + g[l], window * g_norm[l] + 1
-        reset_before = [1 - n.threshold * g_l.mean() for n, g_l in zip(neurons, g, strict=True)]
+        reset_before = kept
 
         o = leaks[-1] * o + s if leaky else s
         q = np.exp(o - o.max()) / np.exp(o - o.max()).sum()

@@ -12,6 +12,8 @@ CASES = [
         (5, 7, 6, 7, 4), steps=12, batch=2, leak=(0.95, 0.7, 0.85, 0.6), surrogate=otpe.fast_sigmoid(4.0), seed=11
     ),
     scenario((4, 6, 3), steps=15, batch=3, leak=(0.9, 0.97), threshold=0.7, surrogate=otpe.gaussian(), seed=12),
+    scenario((4, 6, 5, 3), steps=12, batch=2, leak=(0.9, 0.7, 0.8), reset="zero", seed=13),
+    scenario((4, 6, 5, 3), steps=12, batch=2, leak=(0.9, 0.7, 0.8), reset="none", seed=14),
 ]
 
 
@@ -19,7 +21,7 @@ def test_every_local_rule_is_here():
     assert set(RULES) == set(LOCAL)
 
 
-@pytest.mark.parametrize("case", CASES, ids=["4 layers", "2 layers"])
+@pytest.mark.parametrize("case", CASES, ids=["4 layers", "2 layers", "reset zero", "reset none"])
 @pytest.mark.parametrize("rule", LOCAL)
 def test_gradients(rule, case):
     assert_live(case)

@@ -16,7 +16,7 @@ from otpe.training import gradients
 
 
 class Alignment(NamedTuple):
-    """A rule's gradient g against BPTT's b. NaN where a gradient is zero: nothing to compare.
+    """A rule's gradient g against BPTT's b. A cosine is NaN where one of them is zero: there is no direction.
 
     `layers` and `size` are shaped like the parameters: one number per kernel and per bias.
     """
@@ -33,16 +33,19 @@ def alignment(
     spikes: ArrayLike,
     labels: ArrayLike,
     *,
-    rules: Sequence[str | Rule] = tuple(name for name in rules() if name not in ("bptt", "rtrl")),
+    rules: str | Rule | Sequence[str | Rule] = tuple(name for name in rules() if name not in ("bptt", "rtrl")),
 ) -> dict[str, Alignment]:
     """Cosine to BPTT's gradient, and ratio of norms, of each rule on one mini-batch.
 
     A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout.
     """
-    chosen = tuple(rule(name) for name in rules)
+    chosen = tuple(rule(name) for name in ([rules] if isinstance(rules, str | Rule) else rules))
+    names = [c.name for c in chosen]
+    if len(set(names)) < len(names):
+        raise ValueError(f"rules are {names}, expected different names: the results are kept by name.")
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net, labels, batch=x.shape[1])
+    y = check.labels(net.classes, labels, batch=x.shape[1])
     return _alignment(net, chosen, params, x, y)
 
 
@@ -67,8 +70,8 @@ def compare(given: Any, exact: Any) -> Alignment:
 
 def _cosine(dot: Any, given: Any, exact: Any) -> Array:
     """From the inner product and the two squared norms; NaN for a zero gradient."""
-    return dot / jnp.sqrt(given * exact)
+    return dot / (jnp.sqrt(given) * jnp.sqrt(exact))
 
 
 def _ratio(given: Any, exact: Any) -> Array:
-    return jnp.sqrt(given / exact)
+    return jnp.sqrt(given) / jnp.sqrt(exact)

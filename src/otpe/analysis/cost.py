@@ -32,8 +32,8 @@ def state_bytes(
     """The size of a rule's per-step state on a network, without making it. Arguments as in `otpe.stepper`."""
     form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
     state = jax.eval_shape(lambda: form.init(batch, dtype))
-    traced = state.J if hasattr(state, "J") else [(layer.rows, layer.memory) for layer in state.layers]
-    return StateBytes(traces=_bytes(traced), neurons=_bytes(state) - _bytes(traced))
+    traces_only = _bytes(form.traces_of(state))
+    return StateBytes(traces=traces_only, neurons=_bytes(state) - traces_only)
 
 
 def _bytes(tree: Any) -> int:

@@ -1,4 +1,4 @@
-"""The learning rules. README.md in this folder has the derivation."""
+"""The learning rules. README.md in this folder is the map."""
 
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.base import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence

@@ -21,15 +21,18 @@ Symbols, everywhere in this folder:
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
+import jax
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check
 from otpe.losses import Readout
 
-Order = int | Literal["depth"]
+Order = int | Literal["depth", "readout"]
 StageLeak = Literal["plain", "mean-reset"]
 TraceKind = Literal["input", "weight"]
 Decay = Array | float  # one for all, or one per sample
@@ -70,7 +73,8 @@ class PerStep(Protocol):
 
     @property
     def order(self) -> Order:
-        """Through how many leaky stages above the layer do traces pass? "depth": through all of them."""
+        """Through how many leaky stages above the layer do traces pass? "depth": through all of them;
+        "readout": the leaky readout alone, in the output layer, for rules that pass all else on exactly."""
         ...
 
     @property
@@ -142,9 +146,27 @@ class StepForm(Protocol):
 
     def init(self, batch: int = 1, dtype: Any = float) -> Any: ...
 
+    def traces_of(self, state: Any) -> Any:
+        """The part of a state that is there for learning, not for running the network."""
+        ...
+
     def advance(self, params: Any, state: Any, x: ArrayLike) -> tuple[Any, Any]: ...
 
     def emit(self, params: Any, state: Any, info: Any, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]: ...
+
+
+def check_step(form: StepForm, net: Any, params: Any, state: Any, x: ArrayLike) -> Array:
+    """The spikes of one step, if the state was made by this form, for these parameters."""
+    batch = next((leaf.shape[0] for leaf in jax.tree.leaves(state) if np.ndim(leaf)), 1)
+    dtype = jax.tree.leaves(params)[0].dtype
+    fix = f"what init(batch, {str(dtype)!r}) of this stepper, or its last advance, returned"
+    check.state(state, _blank_state(form, batch, dtype), fix)
+    return check.step_spikes(net, params, x, batch)
+
+
+@lru_cache
+def _blank_state(form: StepForm, batch: int, dtype: Any) -> Any:
+    return jax.eval_shape(lambda: form.init(batch, dtype))
 
 
 @runtime_checkable

@@ -3,8 +3,8 @@
     κ_t = g_t y_t + ρ_t κ_{t+1}           ∂loss/∂v_t, with all that follows from it
     m_t = κ_t
 
-where y_t = q_t, except at the output under the leaky readout (`order` 1: that one stage), whose sum spreads the
-loss over earlier spikes: y_t = q_t + λ y_{t+1}.
+where y_t = q_t, except at the output under the leaky readout, whose sum spreads the loss over earlier spikes:
+there y_t = q_t + λ y_{t+1}.
 
 Dropped    nothing.
 Exact      always, for the surrogate network.
@@ -26,7 +26,7 @@ from otpe.rulebook.base import Decays, Now, Order, StageLeak, cascade
 
 @dataclass(frozen=True)
 class Bptt:
-    order: Order = 0
+    order: ClassVar[Order] = "readout"
     stage_leak: ClassVar[StageLeak] = "plain"
     averages: ClassVar[bool] = False
 

@@ -34,6 +34,7 @@ def stepper(
       steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
         remembers until an input's share has sunk below rounding.
     """
+    check.network(net)
     rule = named_rule(rule)
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("batch", batch)
@@ -49,7 +50,10 @@ def stepper(
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
-    """How many steps back an input still matters: K^order λ^K below float32 rounding, λ the largest leak it meets."""
+    """How many steps back an input still matters: K^(order + 1) λ^K below rounding, λ the largest leak it meets.
+
+    It takes survival to be at most λ, which a surrogate with θ g > 2 may exceed.
+    """
     involved = (layer, *stages.above(net, rule, layer))
     leak = max(stages.plain_leak(net, stage) for stage in involved)
     K, eps = 1, float(jnp.finfo(jnp.float32).eps) / 4

@@ -10,7 +10,7 @@ from dataclasses import replace
 from otpe import check
 from otpe.losses import Readout
 from otpe.rulebook.approx import Approx
-from otpe.rulebook.base import Rule
+from otpe.rulebook.base import NonLocal, PerStep, Rule, WholeSequence
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.ostl import Ostl
 from otpe.rulebook.otpe import Otpe
@@ -24,7 +24,7 @@ NAMED = {
     rule.name: rule
     for rule in (
         #    name                  hidden layers  output layer     what the loss sees
-        Rule("bptt",               Bptt(),        Bptt(order=1)),
+        Rule("bptt",               Bptt(),        Bptt()),
         Rule("rtrl",               Rtrl(),        Rtrl()),
         Rule("ostl",               Ostl(),        Ostl()),
         Rule("ottt",               Ottt(),        Ottt()),
@@ -50,6 +50,11 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
 
     `rule("bptt", readout="leaky")` is the exact gradient that the F- rules estimate.
     """
+    if isinstance(name, PerStep | WholeSequence | NonLocal):
+        raise TypeError(
+            f"rule is {name!r}, which is for one layer, expected a name or a composition:"
+            f" otpe.Rule('mine', hidden={name!r}, output={name!r})."
+        )
     if not isinstance(name, Rule):
         check.one_of("rule", name, NAMED)
     found = name if isinstance(name, Rule) else NAMED[name]

@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from otpe import check, losses
 from otpe.network import Network
-from otpe.rulebook.base import Rule
+from otpe.rulebook.base import Rule, check_step
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,18 @@ class RtrlStepper:
 
     def init(self, batch: int = 1, dtype: Any = float) -> State:
         check.count("batch", batch)
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        dtype = check.float_type(dtype)
         like = jax.eval_shape(self.net.init, jax.random.key(0))
         parameters = sum(leaf.size for leaf in jax.tree.leaves(like))
         states = sum(self._widths()) + self._widths()[-1]
         return State(jnp.zeros((batch, states), dtype), jnp.zeros((batch, states, parameters), dtype))
 
+    def traces_of(self, state: State) -> Any:
+        return state.J
+
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         params = check.params(self.net, params)
-        x = check.step_spikes(self.net, params, x, batch=state.u.shape[0])
+        x = check_step(self, self.net, params, state, x)
         weights, unravel = ravel_pytree(params)
 
         def one_sample(u: Array, J: Array, x: Array) -> tuple[State, Info]:
@@ -79,7 +82,8 @@ class RtrlStepper:
         return jax.vmap(one_sample)(state.u, state.J, x)
 
     def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
-        labels = check.labels(self.net, labels, batch=info.logits.shape[0])
+        params = check.params(self.net, params)
+        labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
         loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
         _, unravel = ravel_pytree(params)
         return loss, unravel(jnp.einsum("bc,bcp->p", q, info.J, precision="highest"))

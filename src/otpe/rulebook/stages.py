@@ -30,8 +30,9 @@ class Average(NamedTuple):
 def above(net: Network, rule: Rule, layer: int) -> tuple[int, ...]:
     """The stages a layer's rule filters through, nearest first: indices of layers; `net.depth` is the readout."""
     order = rule.at(layer, net.depth).order
-    last = net.depth + (rule.readout == "leaky")
-    stages = tuple(range(layer + 1, last))
+    stages = tuple(range(layer + 1, net.depth + (rule.readout == "leaky")))
+    if order == "readout":
+        return stages if layer == net.depth - 1 else ()
     return stages if order == "depth" else stages[:order]
 
 

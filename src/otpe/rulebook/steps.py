@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from otpe import check, layers, losses
 from otpe.network import Network
 from otpe.rulebook import stages
-from otpe.rulebook.base import Now, Rows, Rule
+from otpe.rulebook.base import Now, Rows, Rule, check_step
 from otpe.rulebook.stages import Average
 from otpe.rulebook.traces import Traces
 
@@ -59,16 +59,19 @@ class Stepper:
     def init(self, batch: int = 1, dtype: Any = float) -> State:
         """Everything at rest, for `batch` samples side by side."""
         check.count("batch", batch)
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
+        dtype = check.float_type(dtype)
         return State(
             layers=tuple(self._init_layer(i, batch, dtype) for i in range(self.net.depth)),
             readout=jnp.zeros((batch, *self.net.layers[-1].out_shape), dtype) if self.rule.readout == "leaky" else None,
         )
 
+    def traces_of(self, state: State) -> Any:
+        return [(layer.rows, layer.memory) for layer in state.layers]
+
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         """Feed one time step of spikes [B, n_in]: membranes, traces and averages move on. No label needed."""
         params = check.params(self.net, params)
-        x = check.step_spikes(self.net, params, x, batch=state.layers[0].u.shape[0])
+        x = check_step(self, self.net, params, state, x)
         means = [layer.mean for layer in state.layers]  # of the step before
         after, spikes, nows = [], [], []
         for i in range(self.net.depth):
@@ -82,7 +85,7 @@ class Stepper:
     def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
         """The loss of the step just fed, mean over the batch, and its gradient."""
         params = check.params(self.net, params)
-        labels = check.labels(self.net, labels, batch=info.logits.shape[0])
+        labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
         loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
         grads = []
         for i in reversed(range(self.net.depth)):

@@ -1,4 +1,4 @@
-"""Driver of the whole-sequence form: any rule at the price of BPTT.
+"""Driver of the whole-sequence form: any rule for the work that BPTT does.
 
 Forwards, a layer's currents for all T·B rows are one matrix product, and its spikes one elementwise recurrence.
 Backwards, one more recurrence turns the signal q into κ and m, Σ_t x_t ⊗ κ_t is one matrix product, and m Wᵀ,

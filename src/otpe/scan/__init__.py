@@ -1,4 +1,4 @@
-"""Every loop over time in the project.
+"""Every loop over time in the project, but for the oracles in `testing`, which share nothing with what they judge.
 
 Two kinds, because they have different floors:
 

@@ -53,9 +53,9 @@ def _loss(
 
 
 def relative_error(given: Any, wanted: Any) -> float:
-    """The largest |given − wanted| / |wanted| over the leaves of two pytrees, in the 2-norm."""
+    """The largest |given − wanted| / |wanted| over the leaves of two pytrees, in the 2-norm. NaN if there is one."""
     pairs = zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)
-    return max(_relative_error(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs)
+    return float(np.max([_relative_error(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]))
 
 
 def _relative_error(given: np.ndarray, wanted: np.ndarray) -> float:

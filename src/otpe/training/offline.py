@@ -1,7 +1,7 @@
 """The gradient of one mini-batch, offline, by any rule."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def gradients(
       spikes: input spikes [T, B, n_in], time first; counts are allowed.
       labels: whole numbers [B].
       rule: a name from `otpe.rules()`, or a composition of your own.
-      form: "whole" filters the whole sequence backwards in time, at the price of BPTT; "steps" sums the per-step form.
+      form: "whole" filters the whole sequence backwards in time, the fast one; "steps" sums the per-step form.
         The same gradient from both. By default "whole", where the rule has it.
       traces: for `form="steps"`, see `otpe.stepper`.
 
@@ -43,7 +43,8 @@ def gradients(
     rule = named_rule(rule)
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net, labels, batch=x.shape[1])
+    y = check.labels(net.classes, labels, batch=x.shape[1])
+    check.one_of("traces", traces, get_args(TraceChoice))
     return _gradients(net, rule, _form(rule, form), traces, params, x, y)
 
 
@@ -76,6 +77,6 @@ def _gradients(
         loss, grads = step_form.emit(params, state, info, y)
         return (state, jax.tree.map(lambda a, b: a + b / steps, total, (loss, grads))), None
 
-    zero = jax.tree.map(jnp.zeros_like, (jnp.zeros((), x.dtype), params))
+    zero = (jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, params))
     (_, total), _ = scan.loop(add_step, (step_form.init(batch, x.dtype), zero), x)
     return total

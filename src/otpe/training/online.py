@@ -41,8 +41,9 @@ def online_pass(
     rule = named_rule(rule)
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net, labels, batch=x.shape[1])
-    check.opt_state(optimizer, params, opt_state)
+    y = check.labels(net.classes, labels, batch=x.shape[1])
+    check.optimizer(optimizer)
+    check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     return _online_pass(net, rule, ByValue(optimizer), traces, params, opt_state, x, y)
 
 
@@ -53,11 +54,13 @@ def _online_pass(
     steps, batch = x.shape[:2]
     step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
 
+    update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
+
     def learn(carry: Any, x_t: Array) -> tuple[Any, Array]:
         params, opt_state, state = carry
         state, info = step_form.advance(params, state, x_t)
         loss, grads = step_form.emit(params, state, info, y)
-        updates, opt_state = optimizer.value.update(grads, opt_state, params)
+        updates, opt_state = update(grads, opt_state, params, value=loss)
         return (optax.apply_updates(params, updates), opt_state, state), loss
 
     carry = (params, opt_state, step_form.init(batch, x.dtype))

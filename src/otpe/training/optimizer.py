@@ -5,18 +5,19 @@ that decides what is compiled, `optax.adamax(1e-3)` written inside a loop would 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import CellType, FunctionType
 from typing import Any
 
+import numpy as np
 import optax
 
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """An optimizer that equals another if both have the same code and the same plain numbers inside.
+    """An optimizer that equals another if both are optax's and have the same plain numbers inside.
 
-    Whatever is inside that is not plain (an array, an object) counts as equal only to itself.
+    Whatever else is inside (an array, an object, a function of the user's own) counts as equal only to itself.
     """
 
     value: optax.GradientTransformation
@@ -47,15 +48,22 @@ class _Same:
 
 def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
     """What two equal parts have in common. `outer` are the functions around it, in case one of them holds itself."""
-    if part is None or isinstance(part, bool | int | float | str):
+    if part is None or isinstance(part, bool | str):
         return type(part), part
+    if isinstance(part, int | float):
+        return float, part  # 10 and 10.0 are the same setting
+    if isinstance(part, np.generic):
+        return part.dtype.str, part.item()
     if isinstance(part, tuple | list):
         return type(part), tuple(_key(item, outer) for item in part)
-    if isinstance(part, FunctionType) and part not in outer:
+    if isinstance(part, FunctionType) and part.__module__.startswith("optax.") and part not in outer:
+        # A user's function may read a global that changes under it; optax's do not.
         inside = (tuple(map(_contents, part.__closure__ or ())), part.__defaults__, part.__kwdefaults__)
         return part.__code__, _key(inside, (*outer, part))
     if isinstance(part, dict):
         return dict, tuple((name, _key(item, outer)) for name, item in part.items())
+    if isinstance(part, partial):
+        return partial, _key((part.func, part.args, part.keywords), outer)
     return _Same(part)
 
 
