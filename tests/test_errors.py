@@ -32,6 +32,11 @@ def step(rule, x, labels=LABELS, made_by=None, dtype="float64"):
     return form.emit(PARAMS, state, info, labels)
 
 
+class PerStepOnly:
+    trace, order, stage_leak, averages = "input", 0, "plain", False
+    init, advance, emit = otpe.Ottt.init, otpe.Ottt.advance, otpe.Ottt.emit
+
+
 def surrogate(function):
     net = otpe.dense([4, 3], surrogate=function)
     return otpe.gradients(net, net.init(jax.random.key(0)), SPIKES, LABELS)
@@ -122,6 +127,7 @@ MESSAGES = [
     (lambda: otpe.Rule("x", "otpe", otpe.Ostl()), TypeError, r"hidden is 'otpe', expected a local rule such as otpe.Otpe\(\)"),
     (lambda: otpe.Rule("x", otpe.Otpe(), otpe.Ostl), TypeError, r"output is <class .*Ostl.*>, expected a local rule"),
     (lambda: otpe.Rule("x", otpe.Rtrl(), otpe.Ostl()), ValueError, r"sees the whole network cannot share it with a local one"),
+    (lambda: otpe.Rule("x", PerStepOnly(), otpe.Bptt()), ValueError, r"only a per-step form, the other only a whole-sequence form"),
     (lambda: otpe.Rule("x", otpe.Ostl(), otpe.Ostl(), readout="o"), ValueError, r"readout 'o' is not known"),
     (lambda: otpe.stepper(NET, "otpe", batch=0), ValueError, r"batch is 0, expected a whole number above 0"),
     (lambda: otpe.stepper(NET, "otpe", steps=0), ValueError, r"steps is 0, expected a whole number above 0"),

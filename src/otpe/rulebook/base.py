@@ -201,6 +201,11 @@ class Rule:
                 f"hidden is {self.hidden!r} and output is {self.output!r}: a rule that sees the whole network cannot"
                 " share it with a local one. Use it for both, or for neither."
             )
+        if not (self.has_whole or self.has_steps):
+            raise ValueError(
+                f"hidden is {self.hidden!r} and output is {self.output!r}: one has only a per-step form, the other"
+                " only a whole-sequence form, expected a form that both have."
+            )
 
     def at(self, layer: int, depth: int) -> Any:
         """The local rule of a layer, 0 being the first of `depth`."""
