@@ -1,6 +1,9 @@
 """All tests run with 64-bit numbers available; those that mean float32 say so."""
 
+from pathlib import Path
+
 import jax
+import pytest
 from hypothesis import Phase, settings
 
 jax.config.update("jax_enable_x64", True)
@@ -11,3 +14,12 @@ settings.register_profile(
     "otpe", deadline=None, derandomize=True, max_examples=6, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )
 settings.load_profile("otpe")
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """Thousands of compiled programs add up to more memory maps than Linux allows a process (65,530), and it crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 15_000:
+        jax.clear_caches()
