@@ -81,6 +81,7 @@ def _traces(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, s
 def _factored_is_less_work(layer: LinearMap, window: int, batch: int) -> bool:
     """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
 
-    Where that pays was measured on a CPU (benchmarks/online.py): with several samples, from four inputs per step on.
+    Where that pays was measured on a CPU (benchmarks/results/online-cpu.json): with several samples, from four inputs
+    per step on.
     """
     return batch >= 8 and 4 * window <= math.prod(layer.in_shape)
