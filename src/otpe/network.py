@@ -49,6 +49,7 @@ class Network:
 
     @property
     def classes(self) -> int:
+        """How many outputs."""
         return self.layers[-1].out_shape[-1]
 
     @property

@@ -112,22 +112,16 @@ class Stepper:
     def _advance_layer(
         self, i: int, params: Any, state: LayerState, x: Array, means: list[Array | None]
     ) -> tuple[LayerState, Array, Now]:
-        local, neuron = self.rule.at(i, self.net.depth), self.net.neurons[i]
-        u, s, v = neuron.fire(state.u, self.net.layers[i].apply(params, x))
+        local, neuron, layer = self.rule.at(i, self.net.depth), self.net.neurons[i], self.net.layers[i]
+        u, s, v = neuron.fire(state.u, layer.apply(params, x))
         g = neuron.pseudo_derivative(v)
         ρ = neuron.survival(v, g)
         average = state.average and state.average.advance(g, stages.average_leak(self.net, self.rule, i))
         now = Now(g, average and average.ḡ)
 
         memory, rows, x_row = self.traces[i].feed(state.memory, state.rows, x)
-        before = stages.decays(
-            self.net,
-            self.rule,
-            i,
-            state.ρ,
-            means,
-            self.net.layers[i].in_shape if local.trace == "input" else ρ.shape[1:],
-        )
+        traced = layer.in_shape if local.trace == "input" else layer.out_shape
+        before = stages.decays(self.net, self.rule, i, state.ρ, means, traced)
         return (
             LayerState(
                 u=u,
@@ -135,7 +129,7 @@ class Stepper:
                 memory=memory,
                 average=average,
                 ρ=None if state.ρ is None else ρ,
-                mean=None if state.mean is None else stages.mean_survival(ρ, self.net.layers[i].out_shape),
+                mean=None if state.mean is None else stages.mean_survival(ρ, layer.out_shape),
             ),
             s,
             now,

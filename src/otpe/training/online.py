@@ -1,7 +1,7 @@
 """One mini-batch, online: an optimizer update at every time step."""
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import optax
@@ -42,6 +42,7 @@ def online_pass(
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
     y = check.labels(net.classes, labels, batch=x.shape[1])
+    check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     return _online_pass(net, rule, ByValue(optimizer), traces, params, opt_state, x, y)
@@ -53,7 +54,6 @@ def _online_pass(
 ) -> tuple[Any, Any, Array]:
     steps, batch = x.shape[:2]
     step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
-
     update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
 
     def learn(carry: Any, x_t: Array) -> tuple[Any, Array]:
