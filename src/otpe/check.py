@@ -109,7 +109,7 @@ def optimizer(optimizer: Any) -> None:
 
 
 def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
-    """Spikes [T, B, *in] in the type of the parameters, if they fit the network (and the labels)."""
+    """Spikes [T, B, *in] in the type of the parameters or of one byte, if they fit the network (and the labels)."""
     x, in_shape = _array("spikes", spikes), net.layers[0].in_shape
     expected = f"[time, batch, {', '.join(map(str, in_shape))}]"
     if x.ndim != 2 + len(in_shape):
@@ -184,7 +184,12 @@ def _array(what: str, value: Any) -> Any:
 
 
 def _finite(x: Any, dtype: Any) -> Array:
-    """The spikes in the type they are used in, and finite there: a large number may be so only in a larger type."""
+    """The spikes in the type they are used in, and finite there: a large number may be so only in a larger type.
+
+    Those of one byte stay as they are: whoever works with them knows that they are exact in any type.
+    """
+    if x.dtype.itemsize == 1 and not jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.asarray(x)
     with np.errstate(over="ignore"):
         x = jnp.asarray(x, dtype)
     if isinstance(x, Tracer):

@@ -11,8 +11,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from otpe import check, scan
-from otpe.layers import DenseLayer, LinearMap
+from otpe import check, layers, scan
+from otpe.engine import Backend, Engine, Precision, engine
+from otpe.layers import Current, DenseLayer, LinearMap
 from otpe.neurons import LIF, Reset
 from otpe.surrogates import Surrogate, fast_sigmoid
 
@@ -64,15 +65,22 @@ class Network:
         keys = jax.random.split(key, self.depth)
         return tuple(layer.init(k, dtype) for layer, k in zip(self.layers, keys, strict=True))
 
-    def run(self, params: Any, spikes: ArrayLike) -> Array:
-        """Output spikes [T, B, classes] for input spikes [T, B, n_in]. `jax.grad` through it is BPTT."""
-        return self.record(params, spikes)[-1]
+    def run(
+        self, params: Any, spikes: ArrayLike, *, precision: Precision = "float32", backend: Backend = "auto"
+    ) -> Array:
+        """Output spikes [T, B, classes] for input spikes [T, B, n_in]. `jax.grad` through it is BPTT.
 
-    def record(self, params: Any, spikes: ArrayLike) -> tuple[Array, ...]:
+        `precision` and `backend` as in `otpe.gradients`.
+        """
+        return self.record(params, spikes, precision=precision, backend=backend)[-1]
+
+    def record(
+        self, params: Any, spikes: ArrayLike, *, precision: Precision = "float32", backend: Backend = "auto"
+    ) -> tuple[Array, ...]:
         """The spikes [T, B, n] of every layer, output last."""
         params = check.params(self, params)
         x = check.spikes(self, params, spikes)
-        return _record(self, params, x)
+        return _record(self, engine(backend, precision, params), params, x)
 
     def start(self, batch: int = 1, dtype: DTypeLike = float) -> State:
         """Membranes at rest, to begin a stream with."""
@@ -90,7 +98,7 @@ class Network:
         s = check.step_spikes(self, params, x, batch)
         membranes = []
         for layer, neuron, p, u in zip(self.layers, self.neurons, params, state, strict=True):
-            u, s, _ = neuron.fire(u, layer.apply(p, s))
+            u, s, _ = neuron.fire(u, layers.apply(layer, p, s))
             membranes.append(u)
         return tuple(membranes), s
 
@@ -127,18 +135,20 @@ def dense(
     )
 
 
-def _record_impl(net: Network, params: Any, x: Array) -> tuple[Array, ...]:
-    recorded = []
+def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[Array, ...]:
+    dtype, recorded = jax.tree.leaves(params)[0].dtype, []
     for layer, neuron, p in zip(net.layers, net.neurons, params, strict=True):
-        current = layer.apply(p, x)  # all T·B rows at once: nothing flows between layers over time
+        x = layers.narrow(layer, p, x, engine)
+        current = layers.current(layer, p, x, engine)  # all T·B rows at once: nothing flows between layers over time
 
-        def fire(u: Array, c: Array, neuron: LIF = neuron) -> tuple[Array, Array]:
-            fired = neuron.fire(u, c)
+        def fire(bias: Any, u: Array, terms: Any, neuron: LIF = neuron) -> tuple[Array, Array]:
+            fired = neuron.fire(u, Current.now(bias, terms))
             return fired.u, fired.spikes
 
-        _, x = scan.recur(fire, jnp.zeros_like(current[0]), current)
+        rest = jnp.zeros((x.shape[1], *layer.out_shape), dtype)
+        _, x = scan.recur(fire, rest, current.terms, fixed=current.bias, backend=engine.backend)
         recorded.append(x)
     return tuple(recorded)
 
 
-_record = jax.jit(_record_impl, static_argnums=0)
+_record = jax.jit(_record_impl, static_argnums=(0, 1))

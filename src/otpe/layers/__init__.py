@@ -1,6 +1,24 @@
 """Linear maps from the spikes below to the currents of a layer."""
 
-from otpe.layers.base import LinearMap, WeightRows, gradient, lift, transpose, unlift
+from otpe.layers.base import (
+    Collector,
+    Current,
+    LinearMap,
+    Matrix,
+    WeightRows,
+    apply,
+    current,
+    gradient,
+    lift,
+    narrow,
+    spike_type,
+    takes_apart,
+    transpose,
+    unlift,
+)
 from otpe.layers.dense import Dense, DenseLayer
 
-__all__ = ["Dense", "DenseLayer", "LinearMap", "WeightRows", "gradient", "lift", "transpose", "unlift"]
+__all__ = [
+    "Collector", "Current", "Dense", "DenseLayer", "LinearMap", "Matrix", "WeightRows",
+    "apply", "current", "gradient", "lift", "narrow", "spike_type", "takes_apart", "transpose", "unlift",
+]  # fmt: skip

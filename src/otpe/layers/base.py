@@ -9,11 +9,16 @@ Nothing more is asked of a layer, and no rule ever looks at a kernel's shape, so
 or a sparse map is one `apply` away. Leading axes (time, batch) are free in all of it.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from otpe.engine import Engine
+from otpe.layers import products
+from otpe.scan import Parts, Stacked
 
 Params = Any  # whatever pytree the layer's `init` returns
 
@@ -53,18 +58,105 @@ class WeightRows(Protocol):
         ...
 
 
-def transpose(layer: LinearMap, params: Params, m: Array) -> Array:
+@runtime_checkable
+class Matrix(Protocol):
+    """For maps that are one matrix and a bias: a GPU has a faster way to multiply spikes by a matrix."""
+
+    def to_matrix(self, params: Params) -> tuple[Array, Array]:
+        """W [n_in, n_out] and the bias [n_out]."""
+        ...
+
+    def from_matrix(self, kernel: Array, bias: Array) -> Params: ...
+
+
+class Current(NamedTuple):
+    """The current of a layer over time, still to be added up: `now` does it, for one step."""
+
+    terms: Array | Stacked  # [T, B, *out]
+    bias: Array | None  # where it is not in there yet
+
+    @staticmethod
+    def now(bias: Array | None, terms: Array | Parts) -> Array:
+        c = terms.total if isinstance(terms, Parts) else terms
+        return c if bias is None else c + bias
+
+
+def apply(layer: LinearMap, params: Params, x: Array, engine: Engine = Engine()) -> Array:
+    """The current [..., *out_shape], the bias in it."""
+    with _precision(engine):
+        return layer.apply(params, x.astype(_type(params)))
+
+
+def current(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Current:
+    """The current over time, in the form that is cheapest to make."""
+    if x.dtype == products.EXACT and takes_apart(layer, params, engine):
+        kernel, bias = layer.to_matrix(params)
+        return Current(products.spikes_times(x, kernel, engine.precision), bias)
+    return Current(apply(layer, params, x, engine), None)
+
+
+def spike_type(layer: LinearMap, params: Params, engine: Engine) -> Any:
+    """The type in which the layer likes to be given spikes: a narrow one if it takes its products apart."""
+    return products.EXACT if takes_apart(layer, params, engine) else _type(params)
+
+
+def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Array:
+    """Spikes as the layer likes them; those of a wide type stay wide, since not every number is exact in a narrow one."""
+    small = x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, products.EXACT)
+    return x.astype(spike_type(layer, params, engine) if small else _type(params))
+
+
+def transpose(layer: LinearMap, params: Params, m: Array, engine: Engine = Engine()) -> Array:
     """m Wᵀ: the signal [..., *out_shape] sent back through the map, to the spikes below."""
+    if takes_apart(layer, params, engine):
+        return products.signal_times(m, layer.to_matrix(params)[0], engine)
     x = jax.ShapeDtypeStruct((*_leading(layer, m), *layer.in_shape), m.dtype)
-    (q,) = jax.linear_transpose(lambda x: layer.apply(params, x, 0.0), x)(m)
+    with _precision(engine):
+        (q,) = jax.linear_transpose(lambda x: layer.apply(params, x, 0.0), x)(m)
     return q
 
 
-def gradient(layer: LinearMap, params: Params, x: Array, m: Array, one: Array | float = 1.0) -> Params:
+def gradient(
+    layer: LinearMap, params: Params, x: Array, m: Array, one: Array | float = 1.0, engine: Engine = Engine()
+) -> Params:
     """Σ x ⊗ m over every leading axis, shaped like `params`; `one` is the input of the bias."""
     like = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
-    (dw,) = jax.linear_transpose(lambda p: layer.apply(p, x, one), like)(m)
+    x = x.astype(_type(params))
+    with _precision(engine):
+        (dw,) = jax.linear_transpose(lambda p: layer.apply(p, x, one), like)(m)
     return dw
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Σ x ⊗ κ for a κ that comes step by step: what to keep of each step, and what to make of it in the end."""
+
+    layer: LinearMap
+    params: Params
+    x: Array  # [T, B, *in]
+    engine: Engine
+
+    def start(self, neuron: Array) -> Array | None:
+        return jnp.zeros_like(neuron) if self._apart else None
+
+    def step(self, collected: Any, κ: Array) -> tuple[Any, Any]:
+        if not self._apart:
+            return None, κ
+        return collected + κ, products.split(κ, self.engine.precision)
+
+    def gradient(self, collected: Any, kept: Any) -> Params:
+        if not self._apart:
+            return gradient(self.layer, self.params, self.x, kept, engine=self.engine)
+        return self.layer.from_matrix(products.spikes_against(self.x, kept), collected.sum(0))
+
+    @property
+    def _apart(self) -> bool:
+        return self.x.dtype == products.EXACT and takes_apart(self.layer, self.params, self.engine)
+
+
+def takes_apart(layer: LinearMap, params: Params, engine: Engine) -> bool:
+    """Is the product of exact spikes with this layer's weights made from parts?"""
+    return engine.backend != "plain" and isinstance(layer, Matrix) and _type(params) == jnp.float32
 
 
 def lift(x: Array) -> Array:
@@ -75,6 +167,16 @@ def lift(x: Array) -> Array:
 def unlift(x: Array) -> tuple[Array, Array]:
     """Undo `lift`, also after a linear filter: the input, and the input of the bias."""
     return x[..., :-1], x[..., -1:]
+
+
+def _precision(engine: Engine) -> Any:
+    """For every matrix product or convolution that a layer's `apply` makes."""
+    names = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "bfloat16"}
+    return jax.default_matmul_precision(names[engine.precision])
+
+
+def _type(params: Params) -> Any:
+    return jax.tree.leaves(params)[0].dtype
 
 
 def _leading(layer: LinearMap, m: Array) -> tuple[int, ...]:

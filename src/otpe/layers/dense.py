@@ -7,10 +7,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-# On a GPU the default would be TF32, whose 3e-4 would drown every equality the rules promise.
-_PRECISION = jax.lax.Precision.HIGHEST
-
-
 class Dense(NamedTuple):
     """Parameters of one dense layer."""
 
@@ -39,7 +35,13 @@ class DenseLayer:
         return Dense(kernel, jnp.zeros(self.n_out, dtype))
 
     def apply(self, params: Dense, x: Array, one: Array | float = 1.0) -> Array:
-        return jnp.matmul(x, params.kernel, precision=_PRECISION) + one * params.bias
+        return jnp.matmul(x, params.kernel) + one * params.bias
+
+    def to_matrix(self, params: Dense) -> tuple[Array, Array]:
+        return params.kernel, params.bias
+
+    def from_matrix(self, kernel: Array, bias: Array) -> Dense:
+        return Dense(kernel, bias)
 
     # A trace per weight: one row per input, and a last one for the bias.
 

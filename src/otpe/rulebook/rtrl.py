@@ -23,7 +23,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
-from otpe import check, losses
+from otpe import check, layers, losses
 from otpe.network import Network
 from otpe.rulebook.base import Rule, check_step
 
@@ -94,7 +94,7 @@ class RtrlStepper:
         *membranes, o = jnp.split(u, [sum(widths[: i + 1]) for i in range(len(widths))])
         after, spikes, s = [], [], x
         for layer, neuron, p, u in zip(self.net.layers, self.net.neurons, params, membranes, strict=True):
-            u, s, _ = neuron.fire(u.reshape(layer.out_shape), layer.apply(p, s))
+            u, s, _ = neuron.fire(u.reshape(layer.out_shape), layers.apply(layer, p, s))
             after.append(u.ravel())
             spikes.append(s)
         o = self.net.readout_leak * o + s.ravel()

@@ -51,20 +51,20 @@ def wants_mean(net: Network, rule: Rule, layer: int) -> bool:
     return any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in (layer, *below))
 
 
-def decays(
-    net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequence[Array | None], shape: tuple[int, ...]
-) -> Decays:
-    """The decays a layer's rule sees, given its survival and the mean survival [B] of each layer.
-
-    `shape` is that of what decays, without the batch: one number per sample must broadcast to it.
-    """
+def decays(net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequence[Array | None]) -> Decays:
+    """The decays a layer's rule sees, given its survival and the mean survival of each layer, see `per_sample`."""
     plain = rule.at(layer, net.depth).stage_leak == "plain"
 
     def decay(stage: int) -> Decay:
         mean = None if plain or stage == net.depth else means[stage]
-        return plain_leak(net, stage) if mean is None else mean.reshape(-1, *(1,) * len(shape))
+        return plain_leak(net, stage) if mean is None else mean
 
     return Decays(ρ=ρ, own=decay(layer), stages=tuple(map(decay, above(net, rule, layer))))
+
+
+def per_sample(mean: Array | None, shape: tuple[int, ...]) -> Array | None:
+    """One number per sample [..., B], so that it broadcasts to numbers of that shape for each sample."""
+    return None if mean is None else mean.reshape(*mean.shape, *(1,) * len(shape))
 
 
 def mean_survival(ρ: Array, shape: tuple[int, ...]) -> Array:

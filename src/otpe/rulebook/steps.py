@@ -113,7 +113,7 @@ class Stepper:
         self, i: int, params: Any, state: LayerState, x: Array, means: list[Array | None]
     ) -> tuple[LayerState, Array, Now]:
         local, neuron, layer = self.rule.at(i, self.net.depth), self.net.neurons[i], self.net.layers[i]
-        u, s, v = neuron.fire(state.u, layer.apply(params, x))
+        u, s, v = neuron.fire(state.u, layers.apply(layer, params, x))
         g = neuron.pseudo_derivative(v)
         ρ = neuron.survival(v, g)
         average = state.average and state.average.advance(g, stages.average_leak(self.net, self.rule, i))
@@ -121,7 +121,7 @@ class Stepper:
 
         memory, rows, x_row = self.traces[i].feed(state.memory, state.rows, x)
         traced = layer.in_shape if local.trace == "input" else layer.out_shape
-        before = stages.decays(self.net, self.rule, i, state.ρ, means, traced)
+        before = stages.decays(self.net, self.rule, i, state.ρ, [stages.per_sample(mean, traced) for mean in means])
         return (
             LayerState(
                 u=u,

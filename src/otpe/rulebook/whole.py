@@ -3,6 +3,10 @@
 Forwards, a layer's currents for all T·B rows are one matrix product, and its spikes one elementwise recurrence.
 Backwards, one more recurrence turns the signal q into κ and m, Σ_t x_t ⊗ κ_t is one matrix product, and m Wᵀ,
 the signal of the layer below, another. Nothing has a size of n_in · n_out · T.
+
+A long sequence is cut into chunks. The first pass keeps only the state in which each chunk begins; the second takes the
+chunks from the last to the first, runs each forwards once more, and hands its filters on to the chunk before. Memory
+is that of one chunk, the gradient the same.
 """
 
 from typing import Any, NamedTuple
@@ -12,13 +16,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from otpe import layers, losses, scan
+from otpe.engine import Engine
+from otpe.layers import Current
 from otpe.network import Network
 from otpe.rulebook import stages
 from otpe.rulebook.base import Now, Rule
 
 
 class Activity(NamedTuple):
-    """What one layer did over the whole sequence."""
+    """What one layer did over a chunk."""
 
     x: Array  # input spikes                  [T, B, *in]
     spikes: Array  # s_t                           [T, B, *out]
@@ -27,66 +33,143 @@ class Activity(NamedTuple):
     mean: Array | None  # mean_j ρ_t, where asked for   [T, B]
 
 
-def gradients(net: Network, rule: Rule, params: Any, spikes: Array, labels: Array) -> tuple[Array, tuple[Any, ...]]:
-    """Mean loss over time and batch, and its gradient by `rule`."""
-    activities = _forward(net, rule, params, spikes)
-    loss, q = jax.value_and_grad(losses.cross_entropy)(_readout(net, rule, activities[-1].spikes), labels)
-    grads = []
+class State(NamedTuple):
+    """What goes on from one chunk to the next."""
+
+    layers: tuple[Any, ...]  # membrane u and average of the surrogate
+    readout: Array | None  # o_t, where the loss looks at the leaky sum    [B, classes]
+
+
+class Task(NamedTuple):
+    """What stays the same for all chunks."""
+
+    net: Network
+    rule: Rule
+    engine: Engine
+    steps: int  # of the whole sequence: the loss is a mean over it
+    params: Any
+    labels: Array
+
+
+def gradients(
+    net: Network, rule: Rule, params: Any, spikes: Array, labels: Array, engine: Engine, chunk: int | None = None
+) -> tuple[Array, tuple[Any, ...]]:
+    """Mean loss over time and batch, and its gradient by `rule`, `chunk` steps at a time (None: all at once)."""
+    steps, batch = spikes.shape[:2]
+    task = Task(net, rule, engine, steps, params, labels)
+    state, filters = _rest(task, batch), _filters_at_end(task, batch)
+    chunks = 0 if chunk is None else steps // chunk
+    head, tail = spikes[: chunks * (chunk or 0)], spikes[chunks * (chunk or 0) :]
+    if not chunks:
+        return _learn(task, state, filters, tail)[1]
+
+    head = head.reshape(chunks, -1, *spikes.shape[1:])
+    state, starts = scan.loop(lambda state, x: (_forward(task, state, x)[0], state), state, head)
+    total = (jnp.zeros((), jax.tree.leaves(params)[0].dtype), jax.tree.map(jnp.zeros_like, params))
+    if len(tail):
+        filters, total = _learn(task, state, filters, tail)
+
+    def add_chunk(carry: Any, at: Any) -> tuple[Any, None]:
+        (filters, total), (state, x) = carry, at
+        filters, more = _learn(task, state, filters, x)
+        return (filters, jax.tree.map(jnp.add, total, more)), None
+
+    (_, total), _ = scan.loop(add_chunk, (filters, total), (starts, head), reverse=True)
+    return total
+
+
+def _learn(task: Task, state: State, filters: list[Any], x: Array) -> tuple[list[Any], tuple[Array, tuple[Any, ...]]]:
+    """The filters before a chunk, and the chunk's share of the loss and of its gradient."""
+    net, params, share = task.net, task.params, x.shape[0] / task.steps
+    _, activities, logits = _forward(task, state, x)
+    loss, q = jax.value_and_grad(lambda logits: share * losses.cross_entropy(logits, task.labels))(logits)
+    before, grads = [], []
     for i in reversed(range(net.depth)):
-        κ, m = _backward(net, rule, i, activities, q)
-        grads.append(layers.gradient(net.layers[i], params[i], activities[i].x, κ))
+        now, grad, m = _backward(task, i, activities, filters[i], q)
+        before.append(now)
+        grads.append(grad)
         if i > 0:
-            q = layers.transpose(net.layers[i], params[i], m)
-    return loss, tuple(reversed(grads))
+            q = layers.transpose(net.layers[i], params[i], m, task.engine)
+    return before[::-1], (loss, tuple(reversed(grads)))
 
 
-def _forward(net: Network, rule: Rule, params: Any, x: Array) -> list[Activity]:
-    activities = []
-    for i, (layer, neuron) in enumerate(zip(net.layers, net.neurons, strict=True)):
-        current = layer.apply(params[i], x)
-        averages, leak = rule.at(i, net.depth).averages, stages.average_leak(net, rule, i)
-
-        def fire(carry: Any, c: Array, neuron=neuron, averages=averages, leak=leak) -> Any:
-            u, average = carry
-            u, s, v = neuron.fire(u, c)
-            if not averages:
-                return (u, average), (s, v, None)
-            average = average.advance(neuron.pseudo_derivative(v), leak)
-            return (u, average), (s, v, average.ḡ)
-
-        rest = jnp.zeros_like(current[0])
-        average = stages.Average(rest, jnp.zeros((), rest.dtype)) if averages else None
-        _, (s, v, ḡ) = scan.recur(fire, (rest, average), current)
-        mean = None
-        if stages.wants_mean(net, rule, i):
-            mean = stages.mean_survival(neuron.survival(v, neuron.pseudo_derivative(v)), layer.out_shape)
-        activities.append(Activity(x, s, v, ḡ, mean))
-        x = s
-    return activities
+def _rest(task: Task, batch: int) -> State:
+    dtype = jax.tree.leaves(task.params)[0].dtype
+    membranes = []
+    for i, layer in enumerate(task.net.layers):
+        u = jnp.zeros((batch, *layer.out_shape), dtype)
+        averages = task.rule.at(i, task.net.depth).averages
+        membranes.append((u, stages.Average(u, jnp.zeros((), dtype)) if averages else None))
+    return State(tuple(membranes), membranes[-1][0] if task.rule.readout == "leaky" else None)
 
 
-def _readout(net: Network, rule: Rule, s: Array) -> Array:
-    if rule.readout == "spikes":
-        return s
+def _filters_at_end(task: Task, batch: int) -> list[Any]:
+    dtype, filters = jax.tree.leaves(task.params)[0].dtype, []
+    for i, layer in enumerate(task.net.layers):
+        neuron = jnp.zeros((batch, *layer.out_shape), dtype)
+        filters.append(task.rule.at(i, task.net.depth).start(neuron, len(stages.above(task.net, task.rule, i))))
+    return filters
 
-    def leaky(o: Array, s: Array) -> tuple[Array, Array]:
-        o = net.readout_leak * o + s
+
+def _forward(task: Task, state: State, x: Array) -> tuple[State, list[Activity], Array]:
+    """The state after a chunk, what each layer did in it, and what the loss looks at."""
+    activities, after = [], []
+    for i in range(task.net.depth):
+        x = layers.narrow(task.net.layers[i], task.params[i], x, task.engine)
+        here, carry = _forward_layer(task, i, state.layers[i], x)
+        activities.append(here)
+        after.append(carry)
+        x = here.spikes
+    if state.readout is None:
+        return State(tuple(after), None), activities, x
+
+    def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
+        o = task.net.readout_leak * o + s
         return o, o
 
-    return scan.recur(leaky, jnp.zeros_like(s[0]), s)[1]
+    o, logits = scan.recur(leaky, state.readout, x, backend=task.engine.backend)
+    return State(tuple(after), o), activities, logits
 
 
-def _backward(net: Network, rule: Rule, i: int, activities: list[Activity], q: Array) -> tuple[Array, Array]:
-    local, neuron, here = rule.at(i, net.depth), net.neurons[i], activities[i]
+def _forward_layer(task: Task, i: int, state: Any, x: Array) -> tuple[Activity, Any]:
+    net, rule, layer, neuron = task.net, task.rule, task.net.layers[i], task.net.neurons[i]
+    averages, leak = rule.at(i, net.depth).averages, stages.average_leak(net, rule, i)
+    current = layers.current(layer, task.params[i], x, task.engine)
+    type_above = layers.spike_type(net.layers[i + 1], task.params[i + 1], task.engine) if i + 1 < net.depth else None
 
-    def step(carry: Any, at_t: Any) -> Any:
+    def fire(bias: Any, carry: Any, terms: Any) -> Any:
+        u, average = carry
+        u, s, v = neuron.fire(u, Current.now(bias, terms))
+        if averages:
+            average = average.advance(neuron.pseudo_derivative(v), leak)
+        return (u, average), (s.astype(type_above or s.dtype), v, average.ḡ if averages else None)
+
+    after, (s, v, ḡ) = scan.recur(fire, state, current.terms, fixed=current.bias, backend=task.engine.backend)
+    mean = None
+    if stages.wants_mean(net, rule, i):
+        mean = stages.mean_survival(neuron.survival(v, neuron.pseudo_derivative(v)), layer.out_shape)
+    return Activity(x, s, v, ḡ, mean), after
+
+
+def _backward(task: Task, i: int, activities: list[Activity], filters: Any, q: Array) -> tuple[Any, Any, Any]:
+    """The filters before the chunk, the gradient of the layer's weights, and the signal for the layer below."""
+    net, rule, here = task.net, task.rule, activities[i]
+    local, layer, neuron = rule.at(i, net.depth), net.layers[i], net.neurons[i]
+    collect = layers.Collector(layer, task.params[i], here.x, task.engine)
+
+    def backward(_: None, carry: Any, at_t: Any) -> Any:
+        filters, collected = carry
         q, v, ḡ, means = at_t
         g = neuron.pseudo_derivative(v)
-        decay = stages.decays(net, rule, i, neuron.survival(v, g), means, net.layers[i].out_shape)
-        carry, κ, m = local.backward(carry, q, Now(g, ḡ), decay)
-        return carry, (κ, m)
+        filters, κ, m = local.backward(
+            filters, q, Now(g, ḡ), stages.decays(net, rule, i, neuron.survival(v, g), means)
+        )
+        collected, kept = collect.step(collected, κ)
+        return (filters, collected), (kept, m if i > 0 else None)
 
-    start = local.start(jnp.zeros_like(q[0]), len(stages.above(net, rule, i)))
-    means = [a.mean if j >= i else None for j, a in enumerate(activities)]
-    _, (κ, m) = scan.recur(step, start, (q, here.v, here.ḡ, means), reverse=True)
-    return κ, m
+    means = [stages.per_sample(a.mean, layer.out_shape) if j >= i else None for j, a in enumerate(activities)]
+    carry = (filters, collect.start(q[0]))
+    (filters, collected), (kept, m) = scan.recur(
+        backward, carry, (q, here.v, here.ḡ, means), reverse=True, backend=task.engine.backend
+    )
+    return filters, collect.gradient(collected, kept), m

@@ -4,19 +4,38 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
+
+from otpe.scan.parts import Parts, Stacked, leaves
 
 Carry = TypeVar("Carry")
 Step = Callable[[Carry, Any], tuple[Carry, Any]]
+FixedStep = Callable[[Any, Carry, Any], tuple[Carry, Any]]
 
 
-def recur(step: Step[Carry], carry: Carry, xs: Any, *, reverse: bool = False) -> tuple[Carry, Any]:
-    """Run an elementwise `step(carry, x_t) -> (carry, y_t)` over the leading axis of `xs`.
+def recur(step: FixedStep[Carry], fixed: Any, carry: Carry, xs: Any, *, reverse: bool = False) -> tuple[Carry, Any]:
+    """See `otpe.scan.recur`."""
 
-    With `reverse` the last step comes first; the outputs keep the order of time.
-    """
+    def one_step(carry: Carry, x: Any) -> tuple[Carry, Any]:
+        carry, y = step(fixed, carry, _map(_unstack, x))
+        return carry, _map(_stack, y)
+
+    return jax.lax.scan(one_step, carry, xs, reverse=reverse)
+
+
+def loop(step: Step[Carry], carry: Carry, xs: Any, *, reverse: bool = False) -> tuple[Carry, Any]:
+    """See `otpe.scan.loop`."""
     return jax.lax.scan(step, carry, xs, reverse=reverse)
 
 
-def loop(step: Step[Carry], carry: Carry, xs: Any) -> tuple[Carry, Any]:
-    """Run `step(carry, x_t) -> (carry, y_t)` over the leading axis of `xs`, in order."""
-    return jax.lax.scan(step, carry, xs)
+def _map(change: Callable[[Any], Any], tree: Any) -> Any:
+    arrays, structure = leaves(tree)
+    return jax.tree.unflatten(structure, [change(a) for a in arrays])
+
+
+def _unstack(x: Any) -> Any:
+    return Parts(tuple(x.array[:, k] for k in range(x.array.shape[1]))) if isinstance(x, Stacked) else x
+
+
+def _stack(y: Any) -> Any:
+    return Stacked(jnp.stack(y.arrays, axis=1)) if isinstance(y, Parts) else y

@@ -1,5 +1,6 @@
 """The gradient of one mini-batch, offline, by any rule."""
 
+import math
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -9,12 +10,14 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check, scan
+from otpe.engine import Backend, Engine, Precision, engine
 from otpe.network import Network
 from otpe.rulebook import Rule, whole
 from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule as named_rule
 
 Form = Literal["whole", "steps"]
+MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks
 
 
 def gradients(
@@ -26,16 +29,23 @@ def gradients(
     rule: str | Rule = "otpe",
     form: Form | None = None,
     traces: TraceChoice = "auto",
+    chunk: int | None = None,
+    precision: Precision = "float32",
+    backend: Backend = "auto",
 ) -> tuple[Array, tuple[Any, ...]]:
     """The loss of a mini-batch, mean over time and samples, and its gradient by a learning rule.
 
     Args:
-      spikes: input spikes [T, B, n_in], time first; counts are allowed.
+      spikes: input spikes [T, B, n_in], time first; counts are allowed. As bool or uint8 they are fastest on a GPU.
       labels: whole numbers [B].
       rule: a name from `otpe.rules()`, or a composition of your own.
       form: "whole" filters the whole sequence backwards in time, the fast one; "steps" sums the per-step form.
         The same gradient from both. By default "whole", where the rule has it.
       traces: for `form="steps"`, see `otpe.stepper`.
+      chunk: for `form="whole"`, how many steps to keep in memory at a time; the rest is computed again when needed.
+        The same gradient. By default all, or as many as fit in about 1 GiB.
+      precision: of matrix products on a GPU: "float32", "tf32" or "bf16", the fastest and least exact.
+      backend: "auto", "plain" or "pallas", see `otpe.engine`.
 
     Returns:
       The loss, and the gradient in the shape of `params`.
@@ -45,7 +55,18 @@ def gradients(
     x = check.spikes(net, params, spikes, labels)
     y = check.labels(net.classes, labels, batch=x.shape[1])
     check.one_of("traces", traces, get_args(TraceChoice))
-    return _gradients(net, rule, _form(rule, form), traces, params, x, y)
+    check.count("chunk", 1 if chunk is None else chunk)
+    form, how = _form(rule, form), engine(backend, precision, params)
+    if form == "whole":
+        return _whole(net, rule, how, chunk or _chunk_that_fits(net, params, x), params, x, y)
+    return _steps(net, rule, traces, params, x, y)
+
+
+def _chunk_that_fits(net: Network, params: Any, x: Array) -> int | None:
+    """How many steps to keep at a time, if not all."""
+    numbers = 4 * sum(math.prod(layer.out_shape) for layer in net.layers)  # per neuron about s, v, ḡ and q
+    step = x.shape[1] * numbers * jax.tree.leaves(params)[0].dtype.itemsize
+    return None if x.shape[0] * step <= MEMORY else max(1, MEMORY // step)
 
 
 def _form(rule: Rule, form: Form | None) -> Form:
@@ -62,13 +83,17 @@ def _form(rule: Rule, form: Form | None) -> Form:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _gradients(
-    net: Network, rule: Rule, form: Form, traces: TraceChoice, params: Any, x: Array, y: Array
+def _whole(
+    net: Network, rule: Rule, engine: Engine, chunk: int | None, params: Any, x: Array, y: Array
 ) -> tuple[Array, tuple[Any, ...]]:
-    if form == "whole":
-        return whole.gradients(net, rule, params, x, y)
+    return whole.gradients(net, rule, params, x, y, engine, chunk)
 
-    steps, batch = x.shape[:2]
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _steps(
+    net: Network, rule: Rule, traces: TraceChoice, params: Any, x: Array, y: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
     step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
 
     def add_step(carry: Any, x_t: Array) -> Any:
@@ -77,6 +102,6 @@ def _gradients(
         loss, grads = step_form.emit(params, state, info, y)
         return (state, jax.tree.map(lambda a, b: a + b / steps, total, (loss, grads))), None
 
-    zero = (jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, params))
-    (_, total), _ = scan.loop(add_step, (step_form.init(batch, x.dtype), zero), x)
+    zero = (jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, params))
+    (_, total), _ = scan.loop(add_step, (step_form.init(batch, dtype), zero), x)
     return total

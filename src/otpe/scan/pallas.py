@@ -1,0 +1,178 @@
+"""Elementwise recurrences as one GPU kernel: each thread walks all time steps with its carry in registers.
+
+Every number of the carry is a lane. Lanes never talk to each other, so they are laid out flat and cut into blocks, and
+any shape will do. An array that is smaller than the lanes (one number per sample, or one for all) is read by each lane
+where broadcasting would put it. Lanes beyond the last do the work of the last one over again: the same value,
+written to the same place.
+
+Memory is the floor: each input is read once, each output written once. The inputs of several steps are loaded before
+the first of them is used, so that many loads are under way at a time.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from otpe.scan.parts import Parts, Stacked, leaves
+
+UNROLL = 10  # steps whose inputs are loaded together
+BLOCK = 128  # lanes of one program, one per thread
+PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multiprocessor of a large GPU
+
+
+def can_run(step: Any, fixed: Any, carry: Any, xs: Any) -> bool:
+    """A kernel cannot reach arrays that the step closes over, such as the learned slope of a surrogate."""
+    return not jax.make_jaxpr(step)(fixed, carry, _one_step(xs)).consts
+
+
+def recur(
+    step: Any, fixed: Any, carry: Any, xs: Any, *, reverse: bool = False, interpret: bool = False
+) -> tuple[Any, Any]:
+    """See `otpe.scan.recur`. `interpret` runs the kernel as ordinary JAX, on any device, to test it."""
+    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], _one_step(xs)
+    carry_0, y_0 = jax.eval_shape(step, fixed, carry, x_0)
+    lanes = jnp.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
+    count = math.prod(lanes)
+    block, unroll = _block(count), 2 if interpret else UNROLL  # what interprets it takes long to compile
+
+    before, before_tree = _slots((fixed, carry_0), lanes)
+    incoming, in_tree = _slots(x_0, lanes, steps)
+    after, after_tree = _slots(carry_0, lanes)
+    outgoing, out_tree = _slots(y_0, lanes, steps)
+
+    def kernel(*refs: Any) -> None:
+        lane = pl.program_id(0) * block + jnp.arange(block)
+        if count % block:
+            lane = jnp.minimum(lane, count - 1)
+        given = iter(refs)
+        before_refs, x_refs, after_refs, y_refs = (
+            [next(given) for _ in slots] for slots in (before, incoming, after, outgoing)
+        )
+        fixed, state = jax.tree.unflatten(before_tree, _load(before, before_refs, lane))
+
+        def stretch(start: Any, length: int, state: Any) -> Any:
+            times = [steps - 1 - start - k if reverse else start + k for k in range(length)]
+            loaded = [jax.tree.unflatten(in_tree, _load(incoming, x_refs, lane, t)) for t in times]
+            for t, x_t in zip(times, loaded, strict=True):
+                state, y_t = step(fixed, state, x_t)
+                _store(outgoing, y_refs, y_t, lane, t)
+            return state
+
+        rounds = steps // unroll
+        state = jax.lax.fori_loop(0, rounds, lambda k, state: stretch(k * unroll, unroll, state), state)
+        state = stretch(rounds * unroll, steps % unroll, state)
+        _store(after, after_refs, state, lane)
+
+    arrays = (*leaves((fixed, carry))[0], *leaves(xs)[0])
+    results = pl.pallas_call(
+        kernel,
+        out_shape=[jax.ShapeDtypeStruct(slot.memory, slot.dtype) for slot in after + outgoing],
+        grid=(pl.cdiv(count, block),),
+        interpret=interpret,
+        name=step.__name__,
+        compiler_params=triton.CompilerParams(num_warps=max(1, block // 32), num_stages=1),
+    )(*(slot.flatten(a) for slot, a in zip(before + incoming, arrays, strict=True)))
+    whole = [slot.restore(r) for slot, r in zip(after + outgoing, results, strict=True)]
+    return jax.tree.unflatten(after_tree, whole[: len(after)]), jax.tree.unflatten(out_tree, whole[len(after) :])
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where the lanes find their numbers of one array."""
+
+    shape: tuple[int, ...]  # at one step, without parts; broadcasts to that of the lanes
+    lanes: tuple[int, ...]
+    dtype: Any
+    steps: int | None  # None for an array without a time axis
+    parts: int | None  # None for a plain array
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Its shape as the kernel sees it: flat, time aside."""
+        size = math.prod(self.shape) * (self.parts or 1)
+        return (size,) if self.steps is None else (self.steps, size)
+
+    def flatten(self, a: Any) -> Array:
+        return jnp.reshape(a.array if isinstance(a, Stacked) else a, self.memory)
+
+    def restore(self, a: Array) -> Any:
+        time = () if self.steps is None else (self.steps,)
+        if self.parts is None:
+            return a.reshape(*time, *self.shape)
+        return Stacked(a.reshape(*time, self.shape[0], self.parts, *self.shape[1:]))
+
+    def load(self, ref: Any, lane: Array, *t: Any) -> Any:
+        if self.parts is None:
+            return ref[(*t, self._index(lane))]
+        return Parts(tuple(ref[(*t, self._index_of_part(lane, k))] for k in range(self.parts)))
+
+    def store(self, ref: Any, value: Any, lane: Array, *t: Any) -> None:
+        if self.parts is None:
+            ref[(*t, self._index(lane))] = value
+            return
+        for k, part in enumerate(value.arrays):
+            ref[(*t, self._index_of_part(lane, k))] = part
+
+    def _index(self, lane: Array) -> Array:
+        if self.shape == self.lanes:
+            return lane
+        index, stride, inner = jnp.zeros_like(lane), 1, 1
+        shape = (1,) * (len(self.lanes) - len(self.shape)) + self.shape
+        for size, full in zip(reversed(shape), reversed(self.lanes), strict=True):
+            if size > 1:
+                index += lane // inner % full * stride
+            stride, inner = stride * size, inner * full
+        return index
+
+    def _index_of_part(self, lane: Array, part: int) -> Array:
+        """Parts lie behind the first axis: [B, parts, *out]."""
+        row = math.prod(self.shape[1:])
+        return lane + lane // row * (row * ((self.parts or 1) - 1)) + part * row
+
+
+def _slots(tree: Any, lanes: tuple[int, ...], steps: int | None = None) -> tuple[list[_Slot], Any]:
+    arrays, structure = leaves(tree)
+    slots = []
+    for a in arrays:
+        parts = len(a.arrays) if isinstance(a, Parts) else None
+        like = a.arrays[0] if isinstance(a, Parts) else a
+        slots.append(_Slot(like.shape, lanes, like.dtype, steps, parts))
+    return slots, structure
+
+
+def _load(slots: list[_Slot], refs: list[Any], lane: Array, *t: Any) -> list[Any]:
+    return [slot.load(ref, lane, *t) for slot, ref in zip(slots, refs, strict=True)]
+
+
+def _store(slots: list[_Slot], refs: list[Any], values: Any, lane: Array, *t: Any) -> None:
+    for slot, ref, value in zip(slots, refs, leaves(values)[0], strict=True):
+        slot.store(ref, value, lane, *t)
+
+
+def _one_step(xs: Any) -> Any:
+    """The shapes that a step sees."""
+
+    def struct(shape: tuple[int, ...], a: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, a.dtype)
+
+    def one(a: Any) -> Any:
+        if not isinstance(a, Stacked):
+            return struct(a.shape[1:], a)
+        _, batch, parts, *out = a.array.shape
+        return Parts((struct((batch, *out), a.array),) * parts)
+
+    arrays, structure = leaves(xs)
+    return jax.tree.unflatten(structure, [one(a) for a in arrays])
+
+
+def _block(count: int) -> int:
+    block = BLOCK
+    while block > 32 and count < block * PROGRAMS:
+        block //= 2
+    return block
