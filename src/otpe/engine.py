@@ -16,7 +16,9 @@ The environment variable OTPE_BACKEND decides what "auto" is.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import jax
@@ -45,6 +47,17 @@ def engine(backend: Backend = "auto", precision: Precision = "float32", params: 
     if backend == "auto":
         backend = "pallas" if _platform(params) in ("gpu", "cuda") else "plain"
     return Engine(backend, precision)
+
+
+def plain_when_differentiated(run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run(what, engine, *arrays)`, and for `jax.grad`, for which kernels have no answer, the same by the plain engine."""
+    either = jax.custom_jvp(run, nondiff_argnums=(0, 1))
+
+    @either.defjvp
+    def _(what: Any, engine: Engine, arrays: Any, tangents: Any) -> Any:
+        return jax.jvp(partial(run, what, Engine("plain", engine.precision)), arrays, tangents)
+
+    return either
 
 
 def _from_environment() -> Backend:

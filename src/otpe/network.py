@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from otpe import check, layers, scan
-from otpe.engine import Backend, Engine, Precision, engine
+from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
 from otpe.layers import Current, DenseLayer, LinearMap
 from otpe.neurons import LIF, Reset
 from otpe.surrogates import Surrogate, fast_sigmoid
@@ -151,4 +151,4 @@ def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[A
     return tuple(recorded)
 
 
-_record = jax.jit(_record_impl, static_argnums=(0, 1))
+_record = jax.jit(plain_when_differentiated(_record_impl), static_argnums=(0, 1))

@@ -43,14 +43,14 @@ class LinearMap(Protocol):
 class WeightRows(Protocol):
     """For maps that can hold a trace per weight: one row per input that a neuron listens to.
 
-    A trace per weight and sample has the shape [rows, batch, *out_shape].
+    A trace per weight and sample has the shape [batch, rows, *out_shape].
     """
 
     @property
     def rows(self) -> int: ...
 
     def to_rows(self, x: Array) -> Array:
-        """Inputs [batch, *in_shape] as each weight sees them, the bias's 1 included: [rows, batch, 1]."""
+        """Inputs [batch, *in_shape] as each weight sees them, the bias's 1 included: [batch, rows, 1]."""
         ...
 
     def from_rows(self, dw: Array) -> Params:
@@ -120,6 +120,9 @@ def gradient(
     layer: LinearMap, params: Params, x: Array, m: Array, one: Array | float = 1.0, engine: Engine = Engine()
 ) -> Params:
     """Σ x ⊗ m over every leading axis, shaped like `params`; `one` is the input of the bias."""
+    if x.dtype == products.EXACT and takes_apart(layer, params, engine):
+        parts = Stacked(jnp.stack(products.split(m, engine.precision).arrays, axis=-2))
+        return layer.from_matrix(products.spikes_against(x, parts), m.sum(range(m.ndim - 1)))
     like = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
     x = x.astype(_type(params))
     with _precision(engine):

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from otpe.layers.base import lift
+
 class Dense(NamedTuple):
     """Parameters of one dense layer."""
 
@@ -50,7 +52,7 @@ class DenseLayer:
         return self.n_in + 1
 
     def to_rows(self, x: Array) -> Array:
-        return jnp.concatenate([x.T, jnp.ones((1, x.shape[0]), x.dtype)])[..., None]
+        return lift(x)[..., None]
 
     def from_rows(self, dw: Array) -> Dense:
         return Dense(dw[:-1], dw[-1])

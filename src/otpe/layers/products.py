@@ -6,6 +6,8 @@ and several times faster. The parts lie side by side in one wide matrix, so that
 them up in one accumulator instead would lose the small parts, since these units cut off what they cannot hold.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -62,7 +64,20 @@ def algorithm(engine: Engine) -> DotAlgorithmPreset | jax.lax.Precision:
     }[engine.precision]
 
 
+@jax.custom_batching.custom_vmap
+def _both(a: Array, b: Array) -> tuple[Array, Array]:
+    """Two factors, as they are. Under `vmap`, one that all share is copied: JAX would rather shuffle the other one."""
+    return a, b
+
+
+@_both.def_vmap
+def _(size: int, batched: list[bool], a: Array, b: Array) -> Any:
+    pair = [x if yes else jnp.broadcast_to(x, (size, *x.shape)) for x, yes in zip((a, b), batched, strict=True)]
+    return tuple(pair), (True, True)
+
+
 def _dot(a: Array, b: Array, a_axes: tuple[int, ...], b_axes: tuple[int, ...], precision=None) -> Array:
+    a, b = _both(a, b)
     return jax.lax.dot_general(
         a, b, ((a_axes, b_axes), ((), ())), precision=precision, preferred_element_type=jnp.float32
     )

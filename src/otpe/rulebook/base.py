@@ -154,6 +154,23 @@ class StepForm(Protocol):
 
     def emit(self, params: Any, state: Any, info: Any, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]: ...
 
+    def learn(self, params: Any, state: Any, x: ArrayLike, labels: ArrayLike) -> tuple[Any, Array, tuple[Any, ...]]:
+        """`advance` and `emit` at once: the state, the loss and the gradient."""
+        ...
+
+    @property
+    def grows(self) -> bool:
+        """Does a step cost more the more steps are to be remembered?"""
+        ...
+
+    def remembering(self, steps: int) -> "StepForm":
+        """The same for a sequence of that many steps."""
+        ...
+
+    def widen(self, state: Any) -> Any:
+        """The state of one that remembers fewer steps, while it has not had to forget any yet."""
+        ...
+
 
 def check_step(form: StepForm, net: Any, params: Any, state: Any, x: ArrayLike) -> Array:
     """The spikes of one step, if the state was made by this form, for these parameters."""

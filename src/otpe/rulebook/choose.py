@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import jax.numpy as jnp
 
 from otpe import check
+from otpe.engine import Backend, Precision, engine
 from otpe.layers import LinearMap, WeightRows
 from otpe.network import Network
 from otpe.rulebook import stages
@@ -24,6 +25,9 @@ def stepper(
     traces: TraceChoice = "auto",
     batch: int = 1,
     steps: int | None = None,
+    narrow: bool = False,
+    precision: Precision = "float32",
+    backend: Backend = "auto",
 ) -> StepForm:
     """The per-step form of a rule: `init`, `advance`, `emit`.
 
@@ -33,6 +37,9 @@ def stepper(
       batch: for how many samples side by side "auto" should choose.
       steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
         remembers until an input's share has sunk below rounding.
+      narrow: are the inputs whole numbers up to 255, such as spikes or their counts? Then a GPU can keep them in
+        fewer bytes and multiply them faster.
+      precision, backend: as in `otpe.gradients`.
     """
     check.network(net)
     rule = named_rule(rule)
@@ -46,7 +53,16 @@ def stepper(
         )
     if isinstance(rule.output, NonLocal):
         return rule.output.stepper(net, rule)
-    return Stepper(net, rule, tuple(_traces(net, rule, i, traces, batch, steps) for i in range(net.depth)))
+    how = engine(backend, precision)
+
+    def kept_by(i: int) -> Traces:
+        kind = _kind(net, rule, i, traces, batch, steps)
+        if kind is FactoredTraces:
+            K = window(net, rule, i) if steps is None else steps
+            return FactoredTraces(net.layers[i], how, K, narrow or i > 0)
+        return kind(net.layers[i], how)
+
+    return Stepper(net, rule, tuple(map(kept_by, range(net.depth))), how)
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
@@ -62,20 +78,20 @@ def window(net: Network, rule: Rule, layer: int) -> int:
     return K
 
 
-def _traces(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None) -> Traces:
+def _kind(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None) -> type[Traces]:
     layer = net.layers[i]
     if rule.at(i, net.depth).trace == "input":
-        return InputTraces(layer)
-    factored = FactoredTraces(layer, window(net, rule, i) if steps is None else steps)
+        return InputTraces
     if not isinstance(layer, WeightRows):
         if choice == "dense":
             raise ValueError(
                 f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight; use traces='factored' or 'auto'."
             )
-        return factored
+        return FactoredTraces
     if choice == "auto":
-        choice = "factored" if _factored_is_less_work(layer, factored.window, batch) else "dense"
-    return factored if choice == "factored" else WeightTraces(layer)
+        K = window(net, rule, i) if steps is None else steps
+        choice = "factored" if _factored_is_less_work(layer, K, batch) else "dense"
+    return FactoredTraces if choice == "factored" else WeightTraces
 
 
 def _factored_is_less_work(layer: LinearMap, window: int, batch: int) -> bool:

@@ -67,7 +67,7 @@ class RtrlStepper:
 
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         params = check.params(self.net, params)
-        x = check_step(self, self.net, params, state, x)
+        x = check_step(self, self.net, params, state, x).astype(state.u.dtype)
         weights, unravel = ravel_pytree(params)
 
         def one_sample(u: Array, J: Array, x: Array) -> tuple[State, Info]:
@@ -87,6 +87,18 @@ class RtrlStepper:
         loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
         _, unravel = ravel_pytree(params)
         return loss, unravel(jnp.einsum("bc,bcp->p", q, info.J, precision="highest"))
+
+    def learn(self, params: Any, state: State, x: ArrayLike, labels: ArrayLike) -> tuple[State, Array, Any]:
+        state, info = self.advance(params, state, x)
+        return state, *self.emit(params, state, info, labels)
+
+    grows = False
+
+    def remembering(self, steps: int) -> "RtrlStepper":
+        return self
+
+    def widen(self, state: State) -> State:
+        return state
 
     def _step(self, params: Any, u: Array, x: Array) -> tuple[Array, Array, tuple[Array, ...]]:
         """One sample through the network, all its states in one vector: the states after, the logits, the spikes."""

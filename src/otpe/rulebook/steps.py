@@ -8,7 +8,7 @@
 `emit` is optional: a step without a label just moves on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -17,19 +17,19 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check, layers, losses
+from otpe.engine import Engine
 from otpe.network import Network
 from otpe.rulebook import stages
-from otpe.rulebook.base import Now, Rows, Rule, check_step
+from otpe.rulebook.base import Now, Rule, check_step
 from otpe.rulebook.stages import Average
-from otpe.rulebook.traces import Traces
+from otpe.rulebook.traces import FactoredTraces, Kept, Moved, Traces
 
 
 class LayerState(NamedTuple):
     """What one layer carries from step to step. None where its rule has no need of it."""
 
     u: Array  # membrane after the reset                      [B, n]
-    rows: Rows  # the rule's traces                             see traces.py
-    memory: Any  # what the traces' storage keeps beside them
+    kept: Kept  # the rule's traces, see traces.py
     average: Average | None  # of the surrogate derivative
     ρ: Array | None  # survival of the last step                     [B, n]
     mean: Array | None  # its mean over the layer                       [B]
@@ -55,6 +55,7 @@ class Stepper:
     net: Network
     rule: Rule
     traces: tuple[Traces, ...]  # one per layer
+    engine: Engine
 
     def init(self, batch: int = 1, dtype: Any = float) -> State:
         """Everything at rest, for `batch` samples side by side."""
@@ -66,71 +67,120 @@ class Stepper:
         )
 
     def traces_of(self, state: State) -> Any:
-        return [(layer.rows, layer.memory) for layer in state.layers]
+        return [layer.kept for layer in state.layers]
 
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         """Feed one time step of spikes [B, n_in]: membranes, traces and averages move on. No label needed."""
         params = check.params(self.net, params)
-        x = check_step(self, self.net, params, state, x)
-        means = [layer.mean for layer in state.layers]  # of the step before
-        after, spikes, nows = [], [], []
-        for i in range(self.net.depth):
-            layer, x, now = self._advance_layer(i, params[i], state.layers[i], x, means)
-            after.append(layer)
-            spikes.append(x)
-            nows.append(now)
-        o = None if state.readout is None else self.net.readout_leak * state.readout + x
-        return State(tuple(after), o), Info(tuple(spikes), x if o is None else o, tuple(nows))
+        state, info, moved = self._run(params, state, check_step(self, self.net, params, state, x))
+        kept = [self.traces[i].advance(self._local(i), *at) for i, at in self._each(state, moved)]
+        return self._keep(state, kept), info
 
     def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
         """The loss of the step just fed, mean over the batch, and its gradient."""
         params = check.params(self.net, params)
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
-        loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
-        grads = []
-        for i in reversed(range(self.net.depth)):
-            layer = state.layers[i]
-            out = self.rule.at(i, self.net.depth).emit(layer.rows, q, info.now[i])
-            grads.append(self.traces[i].gradient(layer.memory, params[i], out.row, out.post))
-            if i > 0:
-                q = layers.transpose(self.net.layers[i], params[i], out.below)
-        return loss, tuple(reversed(grads))
+        loss, signals = self._signals(params, info, labels)
+        return loss, tuple(
+            self.traces[i].emit(self._local(i), layer.kept, params[i], signals[i], info.now[i])
+            for i, layer in enumerate(state.layers)
+        )
+
+    def learn(
+        self, params: Any, state: State, x: ArrayLike, labels: ArrayLike
+    ) -> tuple[State, Array, tuple[Any, ...]]:
+        """`advance` and `emit` at once: the same, in fewer passes over the traces."""
+        params = check.params(self.net, params)
+        state, info, moved = self._run(params, state, check_step(self, self.net, params, state, x))
+        labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
+        loss, signals = self._signals(params, info, labels)
+        learned = [
+            self.traces[i].learn(self._local(i), kept, params[i], signals[i], at)
+            for i, (kept, at) in self._each(state, moved)
+        ]
+        return self._keep(state, [kept for kept, _ in learned]), loss, tuple(grads for _, grads in learned)
+
+    @property
+    def grows(self) -> bool:
+        """Does a step cost more the more steps are remembered?"""
+        return any(isinstance(t, FactoredTraces) for t in self.traces)
+
+    def remembering(self, steps: int) -> "Stepper":
+        """The same for a sequence of that many steps, where the traces keep track of steps."""
+        traces = (replace(t, window=steps) if isinstance(t, FactoredTraces) else t for t in self.traces)
+        return replace(self, traces=tuple(traces))
+
+    def widen(self, state: State) -> State:
+        """The state of a stepper that remembers fewer steps, while it has not had to forget any yet."""
+        pairs = zip(self.traces, (layer.kept for layer in state.layers), strict=True)
+        return self._keep(state, [t.widen(kept) if isinstance(t, FactoredTraces) else kept for t, kept in pairs])
+
+    def _local(self, i: int) -> Any:
+        return self.rule.at(i, self.net.depth)
+
+    def _each(self, state: State, moved: list[Moved]) -> Any:
+        return enumerate(zip((layer.kept for layer in state.layers), moved, strict=True))
+
+    def _keep(self, state: State, kept: list[Kept]) -> State:
+        pairs = zip(state.layers, kept, strict=True)
+        return state._replace(layers=tuple(layer._replace(kept=new) for layer, new in pairs))
 
     def _init_layer(self, i: int, batch: int, dtype: Any) -> LayerState:
-        local = self.rule.at(i, self.net.depth)
+        local = self._local(i)
         row, memory = self.traces[i].blank(batch, dtype)
         neuron = jnp.zeros((batch, *self.net.layers[i].out_shape), dtype)
         return LayerState(
             u=neuron,
-            rows=local.init(row, len(stages.above(self.net, self.rule, i))),
-            memory=memory,
+            kept=Kept(local.init(row, len(stages.above(self.net, self.rule, i))), memory),
             average=Average(neuron, jnp.zeros((), dtype)) if local.averages else None,
             ρ=neuron if local.trace == "weight" else None,
             mean=jnp.zeros(batch, dtype) if stages.wants_mean(self.net, self.rule, i) else None,
         )
 
-    def _advance_layer(
+    def _run(self, params: Any, state: State, x: Array) -> tuple[State, Info, list[Moved]]:
+        """The neurons move on, their traces not yet."""
+        x = x.astype(state.layers[0].u.dtype)
+        means = [layer.mean for layer in state.layers]  # of the step before
+        after, spikes, moved = [], [], []
+        for i, layer in enumerate(state.layers):
+            layer, s, at = self._run_layer(i, params[i], layer, x, means)
+            after.append(layer)
+            spikes.append(s)
+            moved.append(at)
+            x = s
+        o = None if state.readout is None else self.net.readout_leak * state.readout + x
+        info = Info(tuple(spikes), x if o is None else o, tuple(at.now for at in moved))
+        return State(tuple(after), o), info, moved
+
+    def _run_layer(
         self, i: int, params: Any, state: LayerState, x: Array, means: list[Array | None]
-    ) -> tuple[LayerState, Array, Now]:
-        local, neuron, layer = self.rule.at(i, self.net.depth), self.net.neurons[i], self.net.layers[i]
-        u, s, v = neuron.fire(state.u, layers.apply(layer, params, x))
+    ) -> tuple[LayerState, Array, Moved]:
+        local, neuron, layer = self._local(i), self.net.neurons[i], self.net.layers[i]
+        u, s, v = neuron.fire(state.u, layers.apply(layer, params, x, self.engine))
         g = neuron.pseudo_derivative(v)
         ρ = neuron.survival(v, g)
         average = state.average and state.average.advance(g, stages.average_leak(self.net, self.rule, i))
-        now = Now(g, average and average.ḡ)
-
-        memory, rows, x_row = self.traces[i].feed(state.memory, state.rows, x)
         traced = layer.in_shape if local.trace == "input" else layer.out_shape
         before = stages.decays(self.net, self.rule, i, state.ρ, [stages.per_sample(mean, traced) for mean in means])
-        return (
-            LayerState(
-                u=u,
-                rows=local.advance(rows, x_row, now, before),
-                memory=memory,
-                average=average,
-                ρ=None if state.ρ is None else ρ,
-                mean=None if state.mean is None else stages.mean_survival(ρ, layer.out_shape),
-            ),
-            s,
-            now,
+        after = LayerState(
+            u=u,
+            kept=state.kept,
+            average=average,
+            ρ=None if state.ρ is None else ρ,
+            mean=None if state.mean is None else stages.mean_survival(ρ, layer.out_shape),
         )
+        return after, s, Moved(x, Now(g, average and average.ḡ), before)
+
+    def _signals(self, params: Any, info: Info, labels: Array) -> tuple[Array, list[Array]]:
+        """The loss, and the learning signal q of each layer."""
+        loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
+        signals = [q]
+        for i in reversed(range(1, self.net.depth)):
+            m = self._below(i, signals[0], info.now[i])
+            signals.insert(0, layers.transpose(self.net.layers[i], params[i], m, self.engine))
+        return loss, signals
+
+    def _below(self, i: int, q: Array, now: Now) -> Array:
+        """m: what a layer sends down is a number per neuron, so it cannot depend on the traces; blank ones do."""
+        blank = self._local(i).init(jnp.zeros_like(q), len(stages.above(self.net, self.rule, i)))
+        return self._local(i).emit(blank, q, now).below

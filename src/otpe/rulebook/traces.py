@@ -1,15 +1,15 @@
 """Where the per-step form keeps its traces. A rule writes its equations once and never knows which of these it is on.
 
 Every rule's traces are linear in the inputs so far, and a rule combines them only elementwise, with numbers per neuron
-[B, n] or per sample [B, 1]. So one axis in front is free to mean different things:
+or per sample. So one more axis is free to mean different things:
 
 InputTraces      [B, n_in + 1]     a number per input: rules whose traces forget which neuron listens
-WeightTraces     [n_in+1, B, n]    a number per weight: one row per input
+WeightTraces     [B, n_in+1, n]    a number per weight: one row per input
 FactoredTraces   [K, B, n]         a number per remembered step: R̂_t = Σ_τ x_τ ⊗ C_{t,τ}, one row per step τ,
                                    beside the last K inputs themselves; exact while t ≤ K
 
-The bias is one more input that is always 1. Each class says how an input looks as a row, and how the gradient
-Σ_b post · row comes out. A memory is what it must keep beside the rows.
+The bias is one more input that is always 1. A memory is what must be kept beside the rows. Each class can move its rows on
+(`advance`), make a gradient of them (`emit`), or do both in one pass over memory (`learn`).
 """
 
 from dataclasses import dataclass
@@ -19,65 +19,143 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from otpe import layers
+from otpe import layers, scan
+from otpe.engine import Engine
 from otpe.layers import LinearMap
-from otpe.rulebook.base import Rows
+from otpe.rulebook.base import Decays, Now, Rows
+
+
+class Kept(NamedTuple):
+    """What a layer keeps for its rule."""
+
+    rows: Rows
+    memory: Any
+
+
+class Moved(NamedTuple):
+    """What a layer saw and did at step t."""
+
+    x: Array  # its input                                        [B, *in]
+    now: Now
+    decay: Decays  # of the traces, from t−1 to t
 
 
 @dataclass(frozen=True)
 class InputTraces:
     layer: LinearMap
+    engine: Engine
 
     def blank(self, batch: int, dtype: Any) -> tuple[Array, None]:
         *space, channels = self.layer.in_shape
         return jnp.zeros((batch, *space, channels + 1), dtype), None
 
-    def feed(self, memory: None, rows: Rows, x: Array) -> tuple[None, Rows, Array]:
-        return memory, rows, layers.lift(x)
+    def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
+        return Kept(local.advance(kept.rows, layers.lift(moved.x), moved.now, moved.decay), None)
 
-    def gradient(self, memory: None, params: Any, row: Array, post: Array) -> Any:
-        x, one = layers.unlift(row)
-        return layers.gradient(self.layer, params, x, post, one)
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
+        out = local.emit(kept.rows, q, now)
+        x, one = layers.unlift(out.row)
+        return layers.gradient(self.layer, params, x, out.post, one, self.engine)
+
+    def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
+        kept = self.advance(local, kept, moved)
+        return kept, self.emit(local, kept, params, q, moved.now)
 
 
 @dataclass(frozen=True)
 class WeightTraces:
     layer: Any  # a LinearMap with WeightRows
+    engine: Engine
 
     def blank(self, batch: int, dtype: Any) -> tuple[Array, None]:
-        return jnp.zeros((self.layer.rows, batch, *self.layer.out_shape), dtype), None
+        return jnp.zeros((batch, self.layer.rows, *self.layer.out_shape), dtype), None
 
-    def feed(self, memory: None, rows: Rows, x: Array) -> tuple[None, Rows, Array]:
-        return memory, rows, self.layer.to_rows(x)
+    def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
+        x = self.layer.to_rows(moved.x)
+        return Kept(local.advance(kept.rows, x, *_beside_rows((moved.now, moved.decay))), None)
 
-    def gradient(self, memory: None, params: Any, row: Array, post: Array) -> Any:
-        return self.layer.from_rows((row * post).sum(1))
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
+        out = local.emit(kept.rows, *_beside_rows((q, now)))
+        return self.layer.from_rows((out.row * out.post).sum(0))
+
+    def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
+        """Sample after sample: each trace is read once and written once, its share of the gradient added up on the way."""
+        numbers, together = _numbers_apart((moved.now, moved.decay))
+
+        def one_sample(_: None, dw: Array, rows: Rows, at: Any) -> tuple[Array, Rows]:
+            x, q, numbers = at
+            now, decay = together(numbers)
+            rows = local.advance(rows, x, now, decay)
+            out = local.emit(rows, q, now)
+            return dw + out.row * out.post, rows
+
+        blank = jnp.zeros(kept.rows[0].shape[1:], kept.rows[0].dtype)
+        samples = (self.layer.to_rows(moved.x), q, numbers)
+        dw, rows = scan.replace(one_sample, blank, kept.rows, samples, backend=self.engine.backend)
+        return Kept(rows, None), self.layer.from_rows(dw)
 
 
 class History(NamedTuple):
     inputs: Array  # the last K inputs, a ring    [K, B, *in]
-    slot: Array  # where the next one goes      []
+    slot: Array  # where the next one goes; K: to the start again    []
 
 
 @dataclass(frozen=True)
 class FactoredTraces:
     layer: LinearMap
+    engine: Engine
     window: int  # K
+    narrow: bool  # are the inputs exact in a narrow type?
 
     def blank(self, batch: int, dtype: Any) -> tuple[Array, History]:
-        inputs = jnp.zeros((self.window, batch, *self.layer.in_shape), dtype)
+        like = jax.eval_shape(lambda: self.layer.init(jax.random.key(0), dtype))
+        spikes = layers.spike_type(self.layer, like, self.engine) if self.narrow else dtype
+        inputs = jnp.zeros((self.window, batch, *self.layer.in_shape), spikes)
         row = jnp.zeros((self.window, batch, *self.layer.out_shape), dtype)
         return row, History(inputs, jnp.zeros((), jnp.int32))
 
-    def feed(self, memory: History, rows: Rows, x: Array) -> tuple[History, Rows, Array]:
-        inputs = jax.lax.dynamic_update_index_in_dim(memory.inputs, x, memory.slot, 0)
-        here = (jnp.arange(self.window) == memory.slot).reshape(-1, *(1,) * (1 + len(self.layer.out_shape)))
-        # The slot's former input is forgotten: no trace may still weigh what is no longer there.
-        rows = jax.tree.map(lambda row: jnp.where(here, 0, row), rows)
-        return History(inputs, (memory.slot + 1) % self.window), rows, here.astype(x.dtype)
+    def widen(self, kept: Kept) -> Kept:
+        """What a shorter window kept, while it was not full yet."""
 
-    def gradient(self, memory: History, params: Any, row: Array, post: Array) -> Any:
-        return layers.gradient(self.layer, params, memory.inputs, row * post)
+        def longer(a: Array) -> Array:
+            return jnp.pad(a, [(0, self.window - a.shape[0]), *[(0, 0)] * (a.ndim - 1)])
+
+        return Kept(tuple(map(longer, kept.rows)), History(longer(kept.memory.inputs), kept.memory.slot))
+
+    def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
+        memory = kept.memory
+        x, slot = moved.x.astype(memory.inputs.dtype), memory.slot % self.window
+        inputs = jax.lax.dynamic_update_index_in_dim(memory.inputs, x, slot, 0)
+        here = (jnp.arange(self.window) == slot).reshape(-1, *(1,) * (1 + len(self.layer.out_shape)))
+        # The slot's former input is forgotten: no trace may still weigh what is no longer there.
+        rows = jax.tree.map(lambda row: jnp.where(here, 0, row), kept.rows)
+        rows = local.advance(rows, here.astype(rows[0].dtype), moved.now, moved.decay)
+        return Kept(rows, History(inputs, slot + 1))
+
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
+        out = local.emit(kept.rows, q, now)
+        return layers.gradient(self.layer, params, kept.memory.inputs, out.row * out.post, engine=self.engine)
+
+    def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
+        kept = self.advance(local, kept, moved)
+        return kept, self.emit(local, kept, params, q, moved.now)
 
 
 Traces = InputTraces | WeightTraces | FactoredTraces
+
+
+def _beside_rows(tree: Any) -> Any:
+    """Numbers per neuron or per sample with one more axis, so that they broadcast to [B, rows, *out]."""
+    return jax.tree.map(lambda a: a[:, None] if jnp.ndim(a) else a, tree)
+
+
+def _numbers_apart(tree: Any) -> tuple[list[Any], Any]:
+    """The arrays in a tree, and how to put them back to where they were, beside the plain numbers."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = [leaf for leaf in leaves if jnp.ndim(leaf)]
+
+    def together(arrays: list[Any]) -> Any:
+        given = iter(arrays)
+        return jax.tree.unflatten(structure, [next(given) if jnp.ndim(leaf) else leaf for leaf in leaves])
+
+    return arrays, together

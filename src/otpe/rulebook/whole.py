@@ -51,12 +51,18 @@ class Task(NamedTuple):
     labels: Array
 
 
+class Plan(NamedTuple):
+    net: Network
+    rule: Rule
+    chunk: int | None  # how many steps at a time; None: all at once
+
+
 def gradients(
-    net: Network, rule: Rule, params: Any, spikes: Array, labels: Array, engine: Engine, chunk: int | None = None
+    plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array
 ) -> tuple[Array, tuple[Any, ...]]:
-    """Mean loss over time and batch, and its gradient by `rule`, `chunk` steps at a time (None: all at once)."""
-    steps, batch = spikes.shape[:2]
-    task = Task(net, rule, engine, steps, params, labels)
+    """Mean loss over time and batch, and its gradient by the rule."""
+    (steps, batch), chunk = spikes.shape[:2], plan.chunk
+    task = Task(plan.net, plan.rule, engine, steps, params, labels)
     state, filters = _rest(task, batch), _filters_at_end(task, batch)
     chunks = 0 if chunk is None else steps // chunk
     head, tail = spikes[: chunks * (chunk or 0)], spikes[chunks * (chunk or 0) :]

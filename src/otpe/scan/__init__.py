@@ -1,10 +1,11 @@
 """Every loop over time in the project, but for the oracles in `testing`, which share nothing with what they judge.
 
-Two kinds, because they have different floors:
+Kinds that have different floors:
 
 `recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by
          number, with nothing but broadcasting between them. One pass over memory; on a GPU, one kernel that walks all
          steps with the carry in registers.
+`replace`  the same over an axis of samples instead of time, for large arrays that are updated in place.
 `loop`   anything else, such as a whole network step with an optimizer update in it.
 
 Nothing outside this folder knows how the steps are executed.
@@ -12,14 +13,12 @@ Nothing outside this folder knows how the steps are executed.
 
 from typing import Any
 
-import jax
-
 from otpe.engine import Backend
 from otpe.scan import plain
 from otpe.scan.parts import Parts, Stacked
 from otpe.scan.plain import Carry, FixedStep, loop
 
-__all__ = ["Parts", "Stacked", "loop", "recur"]
+__all__ = ["Parts", "Stacked", "loop", "recur", "replace"]
 
 
 def recur(
@@ -40,23 +39,28 @@ def recur(
       reverse: the last step comes first; the outputs keep the order of time.
     """
 
-    def run_plain(fixed: Any, carry: Any, xs: Any) -> Any:
+    if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs):
         return plain.recur(step, fixed, carry, xs, reverse=reverse)
+    return _kernels().recur(step, fixed, carry, xs, reverse=reverse, interpret=backend == "interpret")
 
-    if backend == "plain":
-        return run_plain(fixed, carry, xs)
 
-    from otpe.scan import pallas  # not every platform has it
+def replace(
+    step: Any, carry: Carry, old: Any, xs: Any, *, fixed: Any = None, backend: Backend = "plain"
+) -> tuple[Carry, Any]:
+    """Run an elementwise `step(fixed, carry, old_k, x_k) -> (carry, new_k)` over the leading axis of `old` and `xs`.
 
-    if not pallas.can_run(step, fixed, carry, xs):
-        return run_plain(fixed, carry, xs)
+    The new arrays take the place of the old ones, each number read once and written once. Otherwise like `recur`.
+    """
 
-    @jax.custom_jvp
-    def run(fixed: Any, carry: Any, xs: Any) -> Any:
-        return pallas.recur(step, fixed, carry, xs, reverse=reverse, interpret=backend == "interpret")
+    def both(fixed: Any, carry: Any, at: Any) -> Any:
+        return step(fixed, carry, *at)
 
-    @run.defjvp
-    def _(primals: Any, tangents: Any) -> Any:  # a kernel has no derivative; the same steps in plain JAX do
-        return jax.jvp(run_plain, primals, tangents)
+    if backend == "plain" or not _kernels().can_run(both, fixed, carry, (old, xs)):
+        return plain.replace(step, fixed, carry, old, xs)
+    return _kernels().recur(both, fixed, carry, (old, xs), in_place=True, interpret=backend == "interpret")
 
-    return run(fixed, carry, xs)
+
+def _kernels() -> Any:
+    from otpe.scan import pallas  # only where it is wanted: it takes long to import, and not every platform has it
+
+    return pallas

@@ -32,9 +32,19 @@ def can_run(step: Any, fixed: Any, carry: Any, xs: Any) -> bool:
 
 
 def recur(
-    step: Any, fixed: Any, carry: Any, xs: Any, *, reverse: bool = False, interpret: bool = False
+    step: Any,
+    fixed: Any,
+    carry: Any,
+    xs: Any,
+    *,
+    reverse: bool = False,
+    in_place: bool = False,
+    interpret: bool = False,
 ) -> tuple[Any, Any]:
-    """See `otpe.scan.recur`. `interpret` runs the kernel as ordinary JAX, on any device, to test it."""
+    """See `otpe.scan.recur`. `interpret` runs the kernel as ordinary JAX, on any device, to test it.
+
+    With `in_place`, the outputs take the place of the first arrays in `xs`.
+    """
     steps, x_0 = jax.tree.leaves(xs)[0].shape[0], _one_step(xs)
     carry_0, y_0 = jax.eval_shape(step, fixed, carry, x_0)
     lanes = jnp.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
@@ -76,6 +86,7 @@ def recur(
         grid=(pl.cdiv(count, block),),
         interpret=interpret,
         name=step.__name__,
+        input_output_aliases={len(before) + k: len(after) + k for k in range(len(outgoing))} if in_place else {},
         compiler_params=triton.CompilerParams(num_warps=max(1, block // 32), num_stages=1),
     )(*(slot.flatten(a) for slot, a in zip(before + incoming, arrays, strict=True)))
     whole = [slot.restore(r) for slot, r in zip(after + outgoing, results, strict=True)]

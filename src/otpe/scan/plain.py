@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from otpe.scan.parts import Parts, Stacked, leaves
 
@@ -21,6 +22,12 @@ def recur(step: FixedStep[Carry], fixed: Any, carry: Carry, xs: Any, *, reverse:
         return carry, _map(_stack, y)
 
     return jax.lax.scan(one_step, carry, xs, reverse=reverse)
+
+
+def replace(step: Any, fixed: Any, carry: Any, old: Any, xs: Any) -> tuple[Any, Any]:
+    """See `otpe.scan.replace`."""
+
+    return jax.lax.scan(lambda carry, at: step(fixed, carry, *at), carry, (old, xs))
 
 
 def loop(step: Step[Carry], carry: Carry, xs: Any, *, reverse: bool = False) -> tuple[Carry, Any]:

@@ -10,7 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check, scan
-from otpe.engine import Backend, Engine, Precision, engine
+from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
 from otpe.network import Network
 from otpe.rulebook import Rule, whole
 from otpe.rulebook.choose import TraceChoice, stepper
@@ -58,8 +58,8 @@ def gradients(
     check.count("chunk", 1 if chunk is None else chunk)
     form, how = _form(rule, form), engine(backend, precision, params)
     if form == "whole":
-        return _whole(net, rule, how, chunk or _chunk_that_fits(net, params, x), params, x, y)
-    return _steps(net, rule, traces, params, x, y)
+        return _whole(whole.Plan(net, rule, chunk or _chunk_that_fits(net, params, x)), how, params, x, y)
+    return _steps(net, rule, how, traces, params, x, y)
 
 
 def _chunk_that_fits(net: Network, params: Any, x: Array) -> int | None:
@@ -82,24 +82,21 @@ def _form(rule: Rule, form: Form | None) -> Form:
     return form
 
 
+_whole = jax.jit(plain_when_differentiated(whole.gradients), static_argnums=(0, 1))
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _whole(
-    net: Network, rule: Rule, engine: Engine, chunk: int | None, params: Any, x: Array, y: Array
-) -> tuple[Array, tuple[Any, ...]]:
-    return whole.gradients(net, rule, params, x, y, engine, chunk)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
 def _steps(
-    net: Network, rule: Rule, traces: TraceChoice, params: Any, x: Array, y: Array
+    net: Network, rule: Rule, how: Engine, traces: TraceChoice, params: Any, x: Array, y: Array
 ) -> tuple[Array, tuple[Any, ...]]:
     (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
-    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
+    step_form = stepper(
+        net, rule, traces=traces, batch=batch, steps=steps, narrow=x.dtype.itemsize == 1, **vars(how)
+    )
 
     def add_step(carry: Any, x_t: Array) -> Any:
         state, total = carry
-        state, info = step_form.advance(params, state, x_t)
-        loss, grads = step_form.emit(params, state, info, y)
+        state, loss, grads = step_form.learn(params, state, x_t, y)
         return (state, jax.tree.map(lambda a, b: a + b / steps, total, (loss, grads))), None
 
     zero = (jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, params))

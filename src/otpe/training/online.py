@@ -1,19 +1,25 @@
 """One mini-batch, online: an optimizer update at every time step."""
 
 from functools import partial
+from itertools import pairwise
 from typing import Any, get_args
 
 import jax
+import jax.numpy as jnp
 import optax
 from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check, scan
+from otpe.engine import Backend, Engine, Precision, engine
 from otpe.network import Network
 from otpe.rulebook import Rule
+from otpe.rulebook.base import StepForm
 from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule as named_rule
 from otpe.training.optimizer import ByValue
+
+QUARTERS = 4
 
 
 def online_pass(
@@ -26,6 +32,8 @@ def online_pass(
     rule: str | Rule = "otpe",
     optimizer: optax.GradientTransformation,
     traces: TraceChoice = "auto",
+    precision: Precision = "float32",
+    backend: Backend = "auto",
 ) -> tuple[Any, Any, Array]:
     """Learn from one mini-batch step by step: every time step's loss makes one optimizer update.
 
@@ -34,6 +42,7 @@ def online_pass(
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
       optimizer: any optax optimizer.
       traces: how rules with a trace per weight keep it, see `otpe.stepper`.
+      precision, backend: as in `otpe.gradients`.
 
     Returns:
       The new parameters, the new optimizer state, and the loss of each step [T].
@@ -45,24 +54,44 @@ def online_pass(
     check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
-    return _online_pass(net, rule, ByValue(optimizer), traces, params, opt_state, x, y)
+    how = engine(backend, precision, params)
+    return _online_pass(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _online_pass(
-    net: Network, rule: Rule, optimizer: ByValue, traces: TraceChoice, params: Any, opt_state: Any, x: Array, y: Array
+    net: Network,
+    rule: Rule,
+    optimizer: ByValue,
+    traces: TraceChoice,
+    how: Engine,
+    params: Any,
+    opt_state: Any,
+    x: Array,
+    y: Array,
 ) -> tuple[Any, Any, Array]:
-    steps, batch = x.shape[:2]
-    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
+    (steps, batch), narrow = x.shape[:2], x.dtype.itemsize == 1
     update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
+    choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, **vars(how))
 
-    def learn(carry: Any, x_t: Array) -> tuple[Any, Array]:
+    def learn(form: StepForm, carry: Any, x_t: Array) -> tuple[Any, Array]:
         params, opt_state, state = carry
-        state, info = step_form.advance(params, state, x_t)
-        loss, grads = step_form.emit(params, state, info, y)
+        state, loss, grads = form.learn(params, state, x_t, y)
         updates, opt_state = update(grads, opt_state, params, value=loss)
         return (optax.apply_updates(params, updates), opt_state, state), loss
 
-    carry = (params, opt_state, step_form.init(batch, x.dtype))
-    (params, opt_state, _), losses = scan.loop(learn, carry, x)
-    return params, opt_state, losses
+    losses, carry = [], None
+    for stretch in _stretches(choice, steps):
+        form = choice.remembering(stretch.stop)
+        if carry is None:
+            carry = (params, opt_state, form.init(batch, jax.tree.leaves(params)[0].dtype))
+        carry, more = scan.loop(partial(learn, form), (*carry[:2], form.widen(carry[2])), x[stretch])
+        losses.append(more)
+    return *carry[:2], jnp.concatenate(losses)
+
+
+def _stretches(form: StepForm, steps: int) -> list[slice]:
+    """Where rows are added as the sequence goes on, a quarter of them at a time: early steps then pay for what there is
+    to remember, not for what there will be."""
+    cuts = [round(k * steps / QUARTERS) for k in range(QUARTERS + 1)] if form.grows else [0, steps]
+    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
