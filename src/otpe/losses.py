@@ -4,6 +4,7 @@ Readout "spikes": the loss of step t sees the output spikes s_t, as 0/1 logits.
 Readout "leaky":  it sees their leaky sum  o_t = λ o_{t-1} + s_t  (the F- rules).
 """
 
+import math
 from typing import Literal
 
 import jax.numpy as jnp
@@ -21,6 +22,17 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
     """Softmax cross-entropy of logits [..., B, classes] against labels [B], averaged over all leading axes."""
     labels = jnp.broadcast_to(labels, logits.shape[:-1])
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+
+def cross_entropy_and_signal(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """The loss, and its derivative by the logits: softmax − one-hot, shared out. Written out, since it fuses better."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    right = labels[:, None] == jnp.arange(logits.shape[-1])
+    grown = jnp.exp(shifted)
+    total = grown.sum(-1, keepdims=True)
+    rows = math.prod(logits.shape[:-1])
+    loss = (jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)).sum() / rows
+    return loss, (grown / total - right) * (1 / rows)
 
 
 def predict(spikes: ArrayLike) -> Array:

@@ -11,6 +11,7 @@ from otpe.layers.base import (
     gradient,
     lift,
     narrow,
+    pad,
     spike_type,
     takes_apart,
     transpose,
@@ -20,5 +21,5 @@ from otpe.layers.dense import Dense, DenseLayer
 
 __all__ = [
     "Collector", "Current", "Dense", "DenseLayer", "LinearMap", "Matrix", "WeightRows",
-    "apply", "current", "gradient", "lift", "narrow", "spike_type", "takes_apart", "transpose", "unlift",
+    "apply", "current", "gradient", "lift", "narrow", "pad", "spike_type", "takes_apart", "transpose", "unlift",
 ]  # fmt: skip

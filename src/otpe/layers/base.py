@@ -106,6 +106,11 @@ def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Array:
     return x.astype(spike_type(layer, params, engine) if small else _type(params))
 
 
+def pad(x: Array) -> Array:
+    """Narrow spikes as they are best kept to be multiplied again and again: `gradient` does not mind zeros at the end."""
+    return products.aligned(x, -1) if x.dtype == products.EXACT else x
+
+
 def transpose(layer: LinearMap, params: Params, m: Array, engine: Engine = Engine()) -> Array:
     """m Wᵀ: the signal [..., *out_shape] sent back through the map, to the spikes below."""
     if takes_apart(layer, params, engine):
@@ -122,7 +127,7 @@ def gradient(
     """Σ x ⊗ m over every leading axis, shaped like `params`; `one` is the input of the bias."""
     if x.dtype == products.EXACT and takes_apart(layer, params, engine):
         parts = Stacked(jnp.stack(products.split(m, engine.precision).arrays, axis=-2))
-        return layer.from_matrix(products.spikes_against(x, parts), m.sum(range(m.ndim - 1)))
+        return layer.from_matrix(products.spikes_against(x, parts, *layer.in_shape), m.sum(range(m.ndim - 1)))
     like = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
     x = x.astype(_type(params))
     with _precision(engine):
@@ -150,7 +155,7 @@ class Collector:
     def gradient(self, collected: Any, kept: Any) -> Params:
         if not self._apart:
             return gradient(self.layer, self.params, self.x, kept, engine=self.engine)
-        return self.layer.from_matrix(products.spikes_against(self.x, kept), collected.sum(0))
+        return self.layer.from_matrix(products.spikes_against(self.x, kept, *self.layer.in_shape), collected.sum(0))
 
     @property
     def _apart(self) -> bool:

@@ -35,17 +35,27 @@ def split(a: Array, precision: Precision) -> Parts:
 def spikes_times(x: Array, w: Array, precision: Precision) -> Stacked:
     """x W for spikes [..., n_in] and weights [n_in, n_out]: parts [..., parts, n_out] that are still to be added up."""
     parts = split(w, precision).arrays
-    wide = _dot(_aligned(x, -1), _aligned(jnp.concatenate(parts, axis=1), 0), (x.ndim - 1,), (0,))
+    wide = _dot(aligned(x, -1), aligned(jnp.concatenate(parts, axis=1), 0), (x.ndim - 1,), (0,))
     return Stacked(wide.reshape(*x.shape[:-1], len(parts), w.shape[1]))
 
 
-def spikes_against(x: Array, parts: Stacked) -> Array:
-    """Σ x ⊗ κ over all leading axes, for spikes [..., n_in] and the parts [..., parts, n_out] of κ."""
+def spikes_against(x: Array, parts: Stacked, n_in: int) -> Array:
+    """Σ x ⊗ κ over all leading axes, for spikes [..., n_in or more] and the parts [..., parts, n_out] of κ."""
     *_, count, n_out = parts.array.shape
     leading = tuple(range(x.ndim - 1))
     wide = parts.array.reshape(*x.shape[:-1], count * n_out)
-    sums = _dot(_aligned(x, -1), wide, leading, leading)[: x.shape[-1]].reshape(-1, count, n_out)
+    sums = _dot(aligned(x, -1), wide, leading, leading)[:n_in].reshape(-1, count, n_out)
     return Parts(tuple(sums[:, k] for k in range(count))).total
+
+
+def aligned(a: Array, axis: int) -> Array:
+    """With zeros at the end of an axis, so that it can be loaded fast."""
+    missing = -a.shape[axis] % _ALIGNED
+    if not missing:
+        return a
+    widths = [(0, 0)] * a.ndim
+    widths[axis] = (0, missing)
+    return jnp.pad(a, widths)
 
 
 def signal_times(m: Array, w: Array, engine: Engine) -> Array:
@@ -81,12 +91,3 @@ def _dot(a: Array, b: Array, a_axes: tuple[int, ...], b_axes: tuple[int, ...], p
     return jax.lax.dot_general(
         a, b, ((a_axes, b_axes), ((), ())), precision=precision, preferred_element_type=jnp.float32
     )
-
-
-def _aligned(a: Array, axis: int) -> Array:
-    missing = -a.shape[axis] % _ALIGNED
-    if not missing:
-        return a
-    widths = [(0, 0)] * a.ndim
-    widths[axis] = (0, missing)
-    return jnp.pad(a, widths)

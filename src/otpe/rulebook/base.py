@@ -50,7 +50,7 @@ class Decays(NamedTuple):
     """What is left after one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
 
     ρ: Any  # of each neuron's membrane [B, n]; None per step for rules with a trace per input
-    own: Decay  # of the layer as a whole
+    own: Any  # of the layer as a whole; None for rules with a trace per weight, whose neurons each have their own
     stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
 
 

@@ -84,7 +84,7 @@ class RtrlStepper:
     def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
         params = check.params(self.net, params)
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
-        loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
+        loss, q = losses.cross_entropy_and_signal(info.logits, labels)
         _, unravel = ravel_pytree(params)
         return loss, unravel(jnp.einsum("bc,bcp->p", q, info.J, precision="highest"))
 

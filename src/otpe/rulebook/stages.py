@@ -4,8 +4,9 @@ A stage is a population of membranes that the signal passes on its way to the lo
 for the F- rules, the leaky readout. Where leaks differ, every filter has the leak of the stage it stands for.
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jax import Array
 
@@ -47,8 +48,15 @@ def average_leak(net: Network, rule: Rule, layer: int) -> float:
 
 def wants_mean(net: Network, rule: Rule, layer: int) -> bool:
     """Does this layer's rule, or one below, ask for the mean survival of this layer?"""
-    below = (i for i in range(layer) if layer in above(net, rule, i))
-    return any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in (layer, *below))
+    asking = [i for i in range(layer) if layer in above(net, rule, i)]
+    if _as_a_whole(rule.at(layer, net.depth)):
+        asking.append(layer)
+    return any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in asking)
+
+
+def _as_a_whole(local: Any) -> bool:
+    """Does the layer's own memory decay as a whole, or for each neuron by its own survival?"""
+    return getattr(local, "trace", "input") == "input"
 
 
 def decays(net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequence[Array | None]) -> Decays:
@@ -59,7 +67,8 @@ def decays(net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequen
         mean = None if plain or stage == net.depth else means[stage]
         return plain_leak(net, stage) if mean is None else mean
 
-    return Decays(ρ=ρ, own=decay(layer), stages=tuple(map(decay, above(net, rule, layer))))
+    own = decay(layer) if _as_a_whole(rule.at(layer, net.depth)) else None
+    return Decays(ρ=ρ, own=own, stages=tuple(map(decay, above(net, rule, layer))))
 
 
 def per_sample(mean: Array | None, shape: tuple[int, ...]) -> Array | None:
@@ -69,4 +78,4 @@ def per_sample(mean: Array | None, shape: tuple[int, ...]) -> Array | None:
 
 def mean_survival(ρ: Array, shape: tuple[int, ...]) -> Array:
     """mean_j ρ_t: what is left of a whole layer of that shape after one step, one number per sample."""
-    return ρ.mean(axis=tuple(range(-len(shape), 0)))
+    return (ρ * (1 / math.prod(shape))).sum(axis=tuple(range(-len(shape), 0)))

@@ -173,7 +173,7 @@ class Stepper:
 
     def _signals(self, params: Any, info: Info, labels: Array) -> tuple[Array, list[Array]]:
         """The loss, and the learning signal q of each layer."""
-        loss, q = jax.value_and_grad(losses.cross_entropy)(info.logits, labels)
+        loss, q = losses.cross_entropy_and_signal(info.logits, labels)
         signals = [q]
         for i in reversed(range(1, self.net.depth)):
             m = self._below(i, signals[0], info.now[i])

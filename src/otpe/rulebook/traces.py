@@ -82,16 +82,16 @@ class WeightTraces:
         """Sample after sample: each trace is read once and written once, its share of the gradient added up on the way."""
         numbers, together = _numbers_apart((moved.now, moved.decay))
 
-        def one_sample(_: None, dw: Array, rows: Rows, at: Any) -> tuple[Array, Rows]:
+        def one_sample(_: None, dw: Array, rows: Rows, at: Any) -> tuple[Array, Rows, None]:
             x, q, numbers = at
             now, decay = together(numbers)
             rows = local.advance(rows, x, now, decay)
             out = local.emit(rows, q, now)
-            return dw + out.row * out.post, rows
+            return dw + out.row * out.post, rows, None
 
         blank = jnp.zeros(kept.rows[0].shape[1:], kept.rows[0].dtype)
         samples = (self.layer.to_rows(moved.x), q, numbers)
-        dw, rows = scan.replace(one_sample, blank, kept.rows, samples, backend=self.engine.backend)
+        dw, rows, _ = scan.replace(one_sample, blank, kept.rows, samples, backend=self.engine.backend)
         return Kept(rows, None), self.layer.from_rows(dw)
 
 
@@ -110,7 +110,7 @@ class FactoredTraces:
     def blank(self, batch: int, dtype: Any) -> tuple[Array, History]:
         like = jax.eval_shape(lambda: self.layer.init(jax.random.key(0), dtype))
         spikes = layers.spike_type(self.layer, like, self.engine) if self.narrow else dtype
-        inputs = jnp.zeros((self.window, batch, *self.layer.in_shape), spikes)
+        inputs = layers.pad(jnp.zeros((self.window, batch, *self.layer.in_shape), spikes))
         row = jnp.zeros((self.window, batch, *self.layer.out_shape), dtype)
         return row, History(inputs, jnp.zeros((), jnp.int32))
 
@@ -123,25 +123,47 @@ class FactoredTraces:
         return Kept(tuple(map(longer, kept.rows)), History(longer(kept.memory.inputs), kept.memory.slot))
 
     def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
-        memory = kept.memory
-        x, slot = moved.x.astype(memory.inputs.dtype), memory.slot % self.window
-        inputs = jax.lax.dynamic_update_index_in_dim(memory.inputs, x, slot, 0)
-        here = (jnp.arange(self.window) == slot).reshape(-1, *(1,) * (1 + len(self.layer.out_shape)))
-        # The slot's former input is forgotten: no trace may still weigh what is no longer there.
-        rows = jax.tree.map(lambda row: jnp.where(here, 0, row), kept.rows)
-        rows = local.advance(rows, here.astype(rows[0].dtype), moved.now, moved.decay)
-        return Kept(rows, History(inputs, slot + 1))
+        memory, here = self._remember(kept.memory, moved.x)
+        rows = local.advance(_forget(kept.rows, here), here, moved.now, moved.decay)
+        return Kept(rows, memory)
 
     def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
         out = local.emit(kept.rows, q, now)
         return layers.gradient(self.layer, params, kept.memory.inputs, out.row * out.post, engine=self.engine)
 
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
-        kept = self.advance(local, kept, moved)
-        return kept, self.emit(local, kept, params, q, moved.now)
+        """Remembered step after step: each row is read once and written once, and its share of κ comes out on the way."""
+        memory, here = self._remember(kept.memory, moved.x)
+        numbers, together = _numbers_apart((q, moved.now, moved.decay))
+        collect = layers.Collector(self.layer, params, memory.inputs, self.engine)
+
+        def remembered(numbers: Any, collected: Any, rows: Rows, here: Array) -> tuple[Any, Rows, Any]:
+            q, now, decay = together(numbers)
+            rows = local.advance(_forget(rows, here), here, now, decay)
+            out = local.emit(rows, q, now)
+            collected, share = collect.step(collected, out.row * out.post)
+            return collected, rows, share
+
+        collected, rows, shares = scan.replace(
+            remembered, collect.start(q), kept.rows, here, fixed=numbers, backend=self.engine.backend
+        )
+        return Kept(rows, memory), collect.gradient(collected, shares)
+
+    def _remember(self, memory: History, x: Array) -> tuple[History, Array]:
+        """With the input of this step, and a row that is 1 where it went."""
+        slot = memory.slot % self.window
+        x_kept = layers.pad(x.astype(memory.inputs.dtype))
+        inputs = jax.lax.dynamic_update_index_in_dim(memory.inputs, x_kept, slot, 0)
+        here = (jnp.arange(self.window) == slot).reshape(-1, *(1,) * (1 + len(self.layer.out_shape)))
+        return History(inputs, slot + 1), here.astype(x.dtype)
 
 
 Traces = InputTraces | WeightTraces | FactoredTraces
+
+
+def _forget(rows: Rows, here: Array) -> Rows:
+    """No trace may still weigh the input whose place was taken."""
+    return tuple(jnp.where(here > 0, 0, row) for row in rows)
 
 
 def _beside_rows(tree: Any) -> Any:

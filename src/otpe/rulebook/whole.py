@@ -88,7 +88,8 @@ def _learn(task: Task, state: State, filters: list[Any], x: Array) -> tuple[list
     """The filters before a chunk, and the chunk's share of the loss and of its gradient."""
     net, params, share = task.net, task.params, x.shape[0] / task.steps
     _, activities, logits = _forward(task, state, x)
-    loss, q = jax.value_and_grad(lambda logits: share * losses.cross_entropy(logits, task.labels))(logits)
+    loss, q = losses.cross_entropy_and_signal(logits, task.labels)
+    loss, q = share * loss, share * q
     before, grads = [], []
     for i in reversed(range(net.depth)):
         now, grad, m = _backward(task, i, activities, filters[i], q)

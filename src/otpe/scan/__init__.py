@@ -5,13 +5,15 @@ Kinds that have different floors:
 `recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by
          number, with nothing but broadcasting between them. One pass over memory; on a GPU, one kernel that walks all
          steps with the carry in registers.
-`replace`  the same over an axis of samples instead of time, for large arrays that are updated in place.
+`replace`  the same over another axis, of samples or of remembered steps, for large arrays that are updated in place.
 `loop`   anything else, such as a whole network step with an optimizer update in it.
 
 Nothing outside this folder knows how the steps are executed.
 """
 
 from typing import Any
+
+import jax
 
 from otpe.engine import Backend
 from otpe.scan import plain
@@ -46,18 +48,22 @@ def recur(
 
 def replace(
     step: Any, carry: Carry, old: Any, xs: Any, *, fixed: Any = None, backend: Backend = "plain"
-) -> tuple[Carry, Any]:
-    """Run an elementwise `step(fixed, carry, old_k, x_k) -> (carry, new_k)` over the leading axis of `old` and `xs`.
+) -> tuple[Carry, Any, Any]:
+    """Run an elementwise `step(fixed, carry, old_k, x_k) -> (carry, new_k, y_k)` over the leading axis of `old`, `xs`.
 
     The new arrays take the place of the old ones, each number read once and written once. Otherwise like `recur`.
     """
 
-    def both(fixed: Any, carry: Any, at: Any) -> Any:
-        return step(fixed, carry, *at)
+    def update(fixed: Any, carry: Any, at: Any) -> Any:
+        carry, new, y = step(fixed, carry, *at)
+        return carry, (new, y)
 
-    if backend == "plain" or not _kernels().can_run(both, fixed, carry, (old, xs)):
+    if backend == "plain" or not _kernels().can_run(update, fixed, carry, (old, xs)):
         return plain.replace(step, fixed, carry, old, xs)
-    return _kernels().recur(both, fixed, carry, (old, xs), in_place=True, interpret=backend == "interpret")
+    carry, (new, ys) = _kernels().recur(
+        update, fixed, carry, (old, xs), replaced=len(jax.tree.leaves(old)), interpret=backend == "interpret"
+    )
+    return carry, new, ys
 
 
 def _kernels() -> Any:

@@ -38,12 +38,12 @@ def recur(
     xs: Any,
     *,
     reverse: bool = False,
-    in_place: bool = False,
+    replaced: int = 0,
     interpret: bool = False,
 ) -> tuple[Any, Any]:
     """See `otpe.scan.recur`. `interpret` runs the kernel as ordinary JAX, on any device, to test it.
 
-    With `in_place`, the outputs take the place of the first arrays in `xs`.
+    The first `replaced` outputs take the place of as many arrays in `xs`.
     """
     steps, x_0 = jax.tree.leaves(xs)[0].shape[0], _one_step(xs)
     carry_0, y_0 = jax.eval_shape(step, fixed, carry, x_0)
@@ -86,7 +86,7 @@ def recur(
         grid=(pl.cdiv(count, block),),
         interpret=interpret,
         name=step.__name__,
-        input_output_aliases={len(before) + k: len(after) + k for k in range(len(outgoing))} if in_place else {},
+        input_output_aliases={len(before) + k: len(after) + k for k in range(replaced)},
         compiler_params=triton.CompilerParams(num_warps=max(1, block // 32), num_stages=1),
     )(*(slot.flatten(a) for slot, a in zip(before + incoming, arrays, strict=True)))
     whole = [slot.restore(r) for slot, r in zip(after + outgoing, results, strict=True)]

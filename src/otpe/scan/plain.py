@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from otpe.scan.parts import Parts, Stacked, leaves
 
@@ -24,10 +23,15 @@ def recur(step: FixedStep[Carry], fixed: Any, carry: Carry, xs: Any, *, reverse:
     return jax.lax.scan(one_step, carry, xs, reverse=reverse)
 
 
-def replace(step: Any, fixed: Any, carry: Any, old: Any, xs: Any) -> tuple[Any, Any]:
+def replace(step: Any, fixed: Any, carry: Any, old: Any, xs: Any) -> tuple[Any, Any, Any]:
     """See `otpe.scan.replace`."""
 
-    return jax.lax.scan(lambda carry, at: step(fixed, carry, *at), carry, (old, xs))
+    def one_step(carry: Any, at: Any) -> tuple[Any, Any]:
+        carry, new, y = step(fixed, carry, *at)
+        return carry, (new, _map(_stack, y))
+
+    carry, (new, ys) = jax.lax.scan(one_step, carry, (old, xs))
+    return carry, new, ys
 
 
 def loop(step: Step[Carry], carry: Carry, xs: Any, *, reverse: bool = False) -> tuple[Carry, Any]:
