@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
+from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Approx:
     order: Order = 1
     stage_leak: StageLeak = "plain"
     trace: ClassVar[TraceKind] = "input"
-    averages: ClassVar[bool] = True
+    averages: ClassVar[Averages] = True
 
     def __post_init__(self) -> None:
         check_stages(self.order, self.stage_leak)

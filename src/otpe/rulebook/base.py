@@ -35,6 +35,7 @@ from otpe.losses import Readout
 Order = int | Literal["depth", "readout"]
 StageLeak = Literal["plain", "mean-reset"]
 TraceKind = Literal["input", "weight"]
+Averages = bool | Literal["below"]
 Decay = Array | float  # one for all, or one per sample
 Rows = tuple[Array, ...]  # traces; all of one shape, see traces.py
 
@@ -43,7 +44,7 @@ class Now(NamedTuple):
     """What the neurons of the layer did at step t."""
 
     g: Array  # g_t  [B, n]
-    ḡ: Any  # ḡ_t  [B, n], for rules that declare `averages`; None for others
+    ḡ: Array  # ḡ_t  [B, n], for rules that declare `averages` and where it matters; g_t elsewhere
 
 
 class Decays(NamedTuple):
@@ -83,8 +84,8 @@ class PerStep(Protocol):
         ...
 
     @property
-    def averages(self) -> bool:
-        """Does the rule use ḡ?"""
+    def averages(self) -> Averages:
+        """Does the rule use ḡ? "below": only in what it sends down, so that the first layer has no need of it."""
         ...
 
     def init(self, row: Array, stages: int) -> Rows:
@@ -111,7 +112,7 @@ class WholeSequence(Protocol):
     def stage_leak(self) -> StageLeak: ...
 
     @property
-    def averages(self) -> bool: ...
+    def averages(self) -> Averages: ...
 
     def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
         """The filters after the last step, made of a blank number per neuron."""

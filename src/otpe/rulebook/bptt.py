@@ -21,14 +21,14 @@ from typing import ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Decays, Now, Order, StageLeak, cascade
+from otpe.rulebook.base import Averages, Decays, Now, Order, StageLeak, cascade
 
 
 @dataclass(frozen=True)
 class Bptt:
     order: ClassVar[Order] = "readout"
     stage_leak: ClassVar[StageLeak] = "plain"
-    averages: ClassVar[bool] = False
+    averages: ClassVar[Averages] = False
 
     def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
         return (neuron,) * (1 + stages)

@@ -1,16 +1,16 @@
 """The per-step driver for a network and a rule, with the traces that suit their shapes."""
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 
 from otpe import check
-from otpe.engine import Backend, Precision, engine
+from otpe.engine import Backend, Engine, Precision, engine
 from otpe.layers import LinearMap, WeightRows
 from otpe.network import Network
 from otpe.rulebook import stages
-from otpe.rulebook.base import NonLocal, Rule, StepForm
+from otpe.rulebook.base import NonLocal, Rule, StepForm, WholeSequence
 from otpe.rulebook.named import rule as named_rule
 from otpe.rulebook.steps import Stepper
 from otpe.rulebook.traces import FactoredTraces, InputTraces, Traces, WeightTraces
@@ -56,11 +56,20 @@ def stepper(
     how = engine(backend, precision)
 
     def kept_by(i: int) -> Traces:
-        kind = _kind(net, rule, i, traces, batch, steps)
-        if kind is FactoredTraces:
-            K = window(net, rule, i) if steps is None else steps
-            return FactoredTraces(net.layers[i], how, K, narrow or i > 0)
-        return kind(net.layers[i], how)
+        kind = _kind(net, rule, i, traces, batch, steps, how)
+        if kind is not FactoredTraces:
+            return kind(net.layers[i], how)
+        local = rule.at(i, net.depth)
+        return FactoredTraces(
+            layer=net.layers[i],
+            engine=how,
+            neuron=net.neurons[i],
+            window=window(net, rule, i) if steps is None else steps,
+            endless=steps is None,
+            narrow=narrow or i > 0,
+            averages=local.averages is True,
+            decaying=stages.changing_decays(net, rule, i),
+        )
 
     return Stepper(net, rule, tuple(map(kept_by, range(net.depth))), how)
 
@@ -78,7 +87,9 @@ def window(net: Network, rule: Rule, layer: int) -> int:
     return K
 
 
-def _kind(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None) -> type[Traces]:
+def _kind(
+    net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None, how: Engine
+) -> type[Any]:
     layer = net.layers[i]
     if rule.at(i, net.depth).trace == "input":
         return InputTraces
@@ -88,16 +99,26 @@ def _kind(net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, ste
                 f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight; use traces='factored' or 'auto'."
             )
         return FactoredTraces
+    if not isinstance(rule.at(i, net.depth), WholeSequence):
+        if choice == "factored":
+            raise ValueError(
+                f"rule {rule.name!r} has no whole-sequence form, which factored traces are made by; use traces='dense'"
+                " or 'auto'."
+            )
+        return WeightTraces
     if choice == "auto":
         K = window(net, rule, i) if steps is None else steps
-        choice = "factored" if _factored_is_less_work(layer, K, batch) else "dense"
+        choice = "factored" if _factored_is_less_work(layer, K, batch, how) else "dense"
     return FactoredTraces if choice == "factored" else WeightTraces
 
 
-def _factored_is_less_work(layer: LinearMap, window: int, batch: int) -> bool:
+def _factored_is_less_work(layer: LinearMap, window: int, batch: int, how: Engine) -> bool:
     """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
 
-    Where that pays was measured on a CPU (benchmarks/results/online-cpu.json): with several samples, from four inputs
-    per step on.
+    Where that pays was measured: on a CPU (benchmarks/results/online-cpu.json), with several samples, from four inputs
+    per step on; on a GPU, only where the traces are too large to be gone through in a few microseconds.
     """
+    weights = math.prod(layer.in_shape) * math.prod(layer.out_shape)
+    if how.backend != "plain" and weights * batch <= 2**21:
+        return False
     return batch >= 8 and 4 * window <= math.prod(layer.in_shape)

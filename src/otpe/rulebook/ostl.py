@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind
+from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ostl:
     trace: ClassVar[TraceKind] = "weight"
     order: ClassVar[Order] = 0
     stage_leak: ClassVar[StageLeak] = "plain"
-    averages: ClassVar[bool] = False
+    averages: ClassVar[Averages] = False
 
     def init(self, row: Array, stages: int) -> Rows:
         return (row,)

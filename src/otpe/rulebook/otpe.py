@@ -31,7 +31,7 @@ from typing import ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
+from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Otpe:
     order: Order = 1
     stage_leak: StageLeak = "plain"
     trace: ClassVar[TraceKind] = "weight"
-    averages: ClassVar[bool] = True
+    averages: ClassVar[Averages] = "below"
 
     def __post_init__(self) -> None:
         check_stages(self.order, self.stage_leak)

@@ -59,6 +59,20 @@ def _as_a_whole(local: Any) -> bool:
     return getattr(local, "trace", "input") == "input"
 
 
+def keeps_average(net: Network, rule: Rule, layer: int) -> bool:
+    """Is ḡ of this layer ever looked at? The first layer sends nothing below."""
+    averages = rule.at(layer, net.depth).averages
+    return averages is True or (averages == "below" and layer > 0)
+
+
+def changing_decays(net: Network, rule: Rule, layer: int) -> int:
+    """How many of the decays a layer's rule sees, its neurons' own survival aside, change from step to step."""
+    local = rule.at(layer, net.depth)
+    if local.stage_leak == "plain":
+        return 0
+    return int(_as_a_whole(local)) + sum(stage < net.depth for stage in above(net, rule, layer))
+
+
 def decays(net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequence[Array | None]) -> Decays:
     """The decays a layer's rule sees, given its survival and the mean survival of each layer, see `per_sample`."""
     plain = rule.at(layer, net.depth).stage_leak == "plain"

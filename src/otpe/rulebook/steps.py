@@ -45,7 +45,7 @@ class Info(NamedTuple):
 
     spikes: tuple[Array, ...]  # s_t of every layer                       [B, n]
     logits: Array  # what the loss looks at: s_t or o_t       [B, classes]
-    now: tuple[Now, ...]
+    moved: tuple[Moved, ...]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Stepper:
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         """Feed one time step of spikes [B, n_in]: membranes, traces and averages move on. No label needed."""
         params = check.params(self.net, params)
-        state, info, moved = self._run(params, state, check_step(self, self.net, params, state, x))
-        kept = [self.traces[i].advance(self._local(i), *at) for i, at in self._each(state, moved)]
+        state, info = self._run(params, state, check_step(self, self.net, params, state, x))
+        kept = [self.traces[i].advance(self._local(i), *at) for i, at in self._each(state, info)]
         return self._keep(state, kept), info
 
     def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
@@ -82,7 +82,7 @@ class Stepper:
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
         loss, signals = self._signals(params, info, labels)
         return loss, tuple(
-            self.traces[i].emit(self._local(i), layer.kept, params[i], signals[i], info.now[i])
+            self.traces[i].emit(self._local(i), layer.kept, params[i], signals[i], info.moved[i])
             for i, layer in enumerate(state.layers)
         )
 
@@ -91,12 +91,12 @@ class Stepper:
     ) -> tuple[State, Array, tuple[Any, ...]]:
         """`advance` and `emit` at once: the same, in fewer passes over the traces."""
         params = check.params(self.net, params)
-        state, info, moved = self._run(params, state, check_step(self, self.net, params, state, x))
+        state, info = self._run(params, state, check_step(self, self.net, params, state, x))
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
         loss, signals = self._signals(params, info, labels)
         learned = [
             self.traces[i].learn(self._local(i), kept, params[i], signals[i], at)
-            for i, (kept, at) in self._each(state, moved)
+            for i, (kept, at) in self._each(state, info)
         ]
         return self._keep(state, [kept for kept, _ in learned]), loss, tuple(grads for _, grads in learned)
 
@@ -118,8 +118,8 @@ class Stepper:
     def _local(self, i: int) -> Any:
         return self.rule.at(i, self.net.depth)
 
-    def _each(self, state: State, moved: list[Moved]) -> Any:
-        return enumerate(zip((layer.kept for layer in state.layers), moved, strict=True))
+    def _each(self, state: State, info: Info) -> Any:
+        return enumerate(zip((layer.kept for layer in state.layers), info.moved, strict=True))
 
     def _keep(self, state: State, kept: list[Kept]) -> State:
         pairs = zip(state.layers, kept, strict=True)
@@ -127,17 +127,22 @@ class Stepper:
 
     def _init_layer(self, i: int, batch: int, dtype: Any) -> LayerState:
         local = self._local(i)
-        row, memory = self.traces[i].blank(batch, dtype)
         neuron = jnp.zeros((batch, *self.net.layers[i].out_shape), dtype)
         return LayerState(
             u=neuron,
-            kept=Kept(local.init(row, len(stages.above(self.net, self.rule, i))), memory),
-            average=Average(neuron, jnp.zeros((), dtype)) if local.averages else None,
+            kept=self._init_kept(i, batch, dtype),
+            average=Average(neuron, jnp.zeros((), dtype)) if stages.keeps_average(self.net, self.rule, i) else None,
             ρ=neuron if local.trace == "weight" else None,
             mean=jnp.zeros(batch, dtype) if stages.wants_mean(self.net, self.rule, i) else None,
         )
 
-    def _run(self, params: Any, state: State, x: Array) -> tuple[State, Info, list[Moved]]:
+    def _init_kept(self, i: int, batch: int, dtype: Any) -> Kept:
+        row, memory = self.traces[i].blank(batch, dtype)
+        if isinstance(self.traces[i], FactoredTraces):
+            return Kept((), memory)
+        return Kept(self._local(i).init(row, len(stages.above(self.net, self.rule, i))), memory)
+
+    def _run(self, params: Any, state: State, x: Array) -> tuple[State, Info]:
         """The neurons move on, their traces not yet."""
         x = x.astype(state.layers[0].u.dtype)
         means = [layer.mean for layer in state.layers]  # of the step before
@@ -149,8 +154,7 @@ class Stepper:
             moved.append(at)
             x = s
         o = None if state.readout is None else self.net.readout_leak * state.readout + x
-        info = Info(tuple(spikes), x if o is None else o, tuple(at.now for at in moved))
-        return State(tuple(after), o), info, moved
+        return State(tuple(after), o), Info(tuple(spikes), x if o is None else o, tuple(moved))
 
     def _run_layer(
         self, i: int, params: Any, state: LayerState, x: Array, means: list[Array | None]
@@ -169,14 +173,14 @@ class Stepper:
             ρ=None if state.ρ is None else ρ,
             mean=None if state.mean is None else stages.mean_survival(ρ, layer.out_shape),
         )
-        return after, s, Moved(x, Now(g, average and average.ḡ), before)
+        return after, s, Moved(x, v, Now(g, g if average is None else average.ḡ), before)
 
     def _signals(self, params: Any, info: Info, labels: Array) -> tuple[Array, list[Array]]:
         """The loss, and the learning signal q of each layer."""
         loss, q = losses.cross_entropy_and_signal(info.logits, labels)
         signals = [q]
         for i in reversed(range(1, self.net.depth)):
-            m = self._below(i, signals[0], info.now[i])
+            m = self._below(i, signals[0], info.moved[i].now)
             signals.insert(0, layers.transpose(self.net.layers[i], params[i], m, self.engine))
         return loss, signals
 

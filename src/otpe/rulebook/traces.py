@@ -5,8 +5,8 @@ or per sample. So one more axis is free to mean different things:
 
 InputTraces      [B, n_in + 1]     a number per input: rules whose traces forget which neuron listens
 WeightTraces     [B, n_in+1, n]    a number per weight: one row per input
-FactoredTraces   [K, B, n]         a number per remembered step: R̂_t = Σ_τ x_τ ⊗ C_{t,τ}, one row per step τ,
-                                   beside the last K inputs themselves; exact while t ≤ K
+FactoredTraces   none              the last K inputs and membranes instead, of which the traces are made; exact while
+                                   t ≤ K
 
 The bias is one more input that is always 1. A memory is what must be kept beside the rows. Each class can move its rows on
 (`advance`), make a gradient of them (`emit`), or do both in one pass over memory (`learn`).
@@ -22,7 +22,10 @@ from jax import Array
 from otpe import layers, scan
 from otpe.engine import Engine
 from otpe.layers import LinearMap
+from otpe.neurons import LIF
 from otpe.rulebook.base import Decays, Now, Rows
+
+THREADS = 2**16
 
 
 class Kept(NamedTuple):
@@ -36,6 +39,7 @@ class Moved(NamedTuple):
     """What a layer saw and did at step t."""
 
     x: Array  # its input                                        [B, *in]
+    v: Array  # membranes before the reset                       [B, *out]
     now: Now
     decay: Decays  # of the traces, from t−1 to t
 
@@ -52,14 +56,14 @@ class InputTraces:
     def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
         return Kept(local.advance(kept.rows, layers.lift(moved.x), moved.now, moved.decay), None)
 
-    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
-        out = local.emit(kept.rows, q, now)
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> Any:
+        out = local.emit(kept.rows, q, moved.now)
         x, one = layers.unlift(out.row)
         return layers.gradient(self.layer, params, x, out.post, one, self.engine)
 
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
         kept = self.advance(local, kept, moved)
-        return kept, self.emit(local, kept, params, q, moved.now)
+        return kept, self.emit(local, kept, params, q, moved)
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class WeightTraces:
         x = self.layer.to_rows(moved.x)
         return Kept(local.advance(kept.rows, x, *_beside_rows((moved.now, moved.decay))), None)
 
-    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
-        out = local.emit(kept.rows, *_beside_rows((q, now)))
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> Any:
+        out = local.emit(kept.rows, *_beside_rows((q, moved.now)))
         return self.layer.from_rows((out.row * out.post).sum(0))
 
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
@@ -90,29 +94,61 @@ class WeightTraces:
             return dw + out.row * out.post, rows, None
 
         blank = jnp.zeros(kept.rows[0].shape[1:], kept.rows[0].dtype)
-        samples = (self.layer.to_rows(moved.x), q, numbers)
-        dw, rows, _ = scan.replace(one_sample, blank, kept.rows, samples, backend=self.engine.backend)
-        return Kept(rows, None), self.layer.from_rows(dw)
+        groups = _groups(q.shape[0], blank.size) if self.engine.backend != "plain" else 1
+
+        def cut(a: Array) -> Array:
+            return a.reshape(groups, -1, *a.shape[1:])
+
+        def one_group(rows: Rows, samples: Any) -> tuple[Array, Rows, None]:
+            return scan.replace(one_sample, blank, rows, samples, backend=self.engine.backend)
+
+        grouped = jax.tree.map(cut, (kept.rows, (self.layer.to_rows(moved.x), q, numbers)))
+        if groups == 1:
+            dw, rows, _ = one_group(kept.rows, (self.layer.to_rows(moved.x), q, numbers))
+            return Kept(rows, None), self.layer.from_rows(dw)
+        dw, rows, _ = jax.vmap(one_group)(*grouped)
+        rows = tuple(row.reshape(-1, *row.shape[2:]) for row in rows)
+        return Kept(rows, None), self.layer.from_rows(dw.sum(0))
 
 
 class History(NamedTuple):
-    inputs: Array  # the last K inputs, a ring    [K, B, *in]
-    slot: Array  # where the next one goes; K: to the start again    []
+    """The last K steps, a ring."""
+
+    inputs: Array  # x                                                [K, B, *in]
+    v: Array  # membranes before the reset, from which g and ρ   [K, B, *out]
+    ḡ: Array | None  # for rules that average for their own weights     [K, B, *out]
+    decays: list[Array]  # of whole stages, where they are not constant     [K, B, 1…]
+    slot: Array  # where the next step goes; K: to the start again  []
 
 
 @dataclass(frozen=True)
 class FactoredTraces:
+    """R̂_t = Σ_τ x_τ ⊗ C_{t,τ}: not the traces are kept, but what they are made of.
+
+    C_{t,τ} q_t is the rule's own whole-sequence form, run backwards from step t with no signal but q_t.
+    """
+
     layer: LinearMap
     engine: Engine
+    neuron: LIF
     window: int  # K
+    endless: bool  # may there be more than K steps?
     narrow: bool  # are the inputs exact in a narrow type?
+    averages: bool  # does the rule use ḡ for its own weights?
+    decaying: int  # how many stages, the layer itself included, have a decay that changes
 
     def blank(self, batch: int, dtype: Any) -> tuple[Array, History]:
         like = jax.eval_shape(lambda: self.layer.init(jax.random.key(0), dtype))
         spikes = layers.spike_type(self.layer, like, self.engine) if self.narrow else dtype
-        inputs = layers.pad(jnp.zeros((self.window, batch, *self.layer.in_shape), spikes))
-        row = jnp.zeros((self.window, batch, *self.layer.out_shape), dtype)
-        return row, History(inputs, jnp.zeros((), jnp.int32))
+        neuron = jnp.zeros((self.window, batch, *self.layer.out_shape), dtype)
+        sample = jnp.zeros((self.window, batch, *(1,) * len(self.layer.out_shape)), dtype)
+        return neuron, History(
+            inputs=layers.pad(jnp.zeros((self.window, batch, *self.layer.in_shape), spikes)),
+            v=neuron,
+            ḡ=neuron if self.averages else None,
+            decays=[sample] * self.decaying,
+            slot=jnp.zeros((), jnp.int32),
+        )
 
     def widen(self, kept: Kept) -> Kept:
         """What a shorter window kept, while it was not full yet."""
@@ -120,55 +156,74 @@ class FactoredTraces:
         def longer(a: Array) -> Array:
             return jnp.pad(a, [(0, self.window - a.shape[0]), *[(0, 0)] * (a.ndim - 1)])
 
-        return Kept(tuple(map(longer, kept.rows)), History(longer(kept.memory.inputs), kept.memory.slot))
+        slot = kept.memory.slot
+        return Kept((), jax.tree.map(longer, kept.memory._replace(slot=None))._replace(slot=slot))
 
     def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
-        memory, here = self._remember(kept.memory, moved.x)
-        rows = local.advance(_forget(kept.rows, here), here, moved.now, moved.decay)
-        return Kept(rows, memory)
+        memory, K = kept.memory, self.window
+        slot = memory.slot % K
 
-    def emit(self, local: Any, kept: Kept, params: Any, q: Array, now: Now) -> Any:
-        out = local.emit(kept.rows, q, now)
-        return layers.gradient(self.layer, params, kept.memory.inputs, out.row * out.post, engine=self.engine)
+        def write(history: Any, value: Any, slot: Array) -> Any:
+            return jax.lax.dynamic_update_index_in_dim(history, value.astype(history.dtype), slot, 0)
+
+        # The decays that led here belong to the step before: they say what is left of it.
+        arrays, _ = _numbers_apart((moved.decay.own, moved.decay.stages))
+        return Kept((), History(
+            inputs=write(memory.inputs, layers.pad(moved.x.astype(memory.inputs.dtype)), slot),
+            v=write(memory.v, moved.v, slot),
+            ḡ=None if memory.ḡ is None else write(memory.ḡ, moved.now.ḡ, slot),
+            decays=[write(old, new, (slot - 1) % K) for old, new in zip(memory.decays, arrays, strict=True)],
+            slot=slot + 1,
+        ))  # fmt: skip
+
+    def emit(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> Any:
+        neuron, newest = self.neuron, kept.memory.slot - 1
+        history = kept.memory
+        _, together = _numbers_apart((moved.decay.own, moved.decay.stages))
+        if self.endless:  # in the order of time, the newest last
+            history = jax.tree.map(lambda a: jnp.roll(a, -history.slot, 0), history._replace(slot=None))
+            newest = jnp.asarray(self.window - 1)
+        here = (jnp.arange(self.window) == newest).reshape(-1, *(1,) * q.ndim)
+        collect = layers.Collector(self.layer, params, history.inputs, self.engine)
+
+        def backward(q: Array, carry: Any, at: Any) -> Any:
+            (filters, collected), (here, v, ḡ, arrays) = carry, at
+            g = neuron.pseudo_derivative(v)
+            decay = Decays(neuron.survival(v, g), *together(arrays))
+            filters, κ, _ = local.backward(filters, jnp.where(here, q, 0), Now(g, g if ḡ is None else ḡ), decay)
+            collected, share = collect.step(collected, κ)
+            return (filters, collected), share
+
+        start = (local.start(jnp.zeros_like(q), len(moved.decay.stages)), collect.start(q))
+        (_, collected), shares = scan.recur(
+            backward,
+            start,
+            (here, history.v, history.ḡ, history.decays),
+            fixed=q,
+            reverse=True,
+            backend=self.engine.backend,
+        )
+        return collect.gradient(collected, shares)
 
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
-        """Remembered step after step: each row is read once and written once, and its share of κ comes out on the way."""
-        memory, here = self._remember(kept.memory, moved.x)
-        numbers, together = _numbers_apart((q, moved.now, moved.decay))
-        collect = layers.Collector(self.layer, params, memory.inputs, self.engine)
-
-        def remembered(numbers: Any, collected: Any, rows: Rows, here: Array) -> tuple[Any, Rows, Any]:
-            q, now, decay = together(numbers)
-            rows = local.advance(_forget(rows, here), here, now, decay)
-            out = local.emit(rows, q, now)
-            collected, share = collect.step(collected, out.row * out.post)
-            return collected, rows, share
-
-        collected, rows, shares = scan.replace(
-            remembered, collect.start(q), kept.rows, here, fixed=numbers, backend=self.engine.backend
-        )
-        return Kept(rows, memory), collect.gradient(collected, shares)
-
-    def _remember(self, memory: History, x: Array) -> tuple[History, Array]:
-        """With the input of this step, and a row that is 1 where it went."""
-        slot = memory.slot % self.window
-        x_kept = layers.pad(x.astype(memory.inputs.dtype))
-        inputs = jax.lax.dynamic_update_index_in_dim(memory.inputs, x_kept, slot, 0)
-        here = (jnp.arange(self.window) == slot).reshape(-1, *(1,) * (1 + len(self.layer.out_shape)))
-        return History(inputs, slot + 1), here.astype(x.dtype)
+        kept = self.advance(local, kept, moved)
+        return kept, self.emit(local, kept, params, q, moved)
 
 
 Traces = InputTraces | WeightTraces | FactoredTraces
 
 
-def _forget(rows: Rows, here: Array) -> Rows:
-    """No trace may still weigh the input whose place was taken."""
-    return tuple(jnp.where(here > 0, 0, row) for row in rows)
-
-
 def _beside_rows(tree: Any) -> Any:
     """Numbers per neuron or per sample with one more axis, so that they broadcast to [B, rows, *out]."""
     return jax.tree.map(lambda a: a[:, None] if jnp.ndim(a) else a, tree)
+
+
+def _groups(batch: int, lanes: int) -> int:
+    """Into how many groups to cut the samples, so that a GPU has work for all its threads in a small layer too."""
+    groups = 1
+    while batch % (2 * groups) == 0 and groups * lanes < THREADS:
+        groups *= 2
+    return groups
 
 
 def _numbers_apart(tree: Any) -> tuple[list[Any], Any]:

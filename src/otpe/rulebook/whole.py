@@ -105,7 +105,7 @@ def _rest(task: Task, batch: int) -> State:
     membranes = []
     for i, layer in enumerate(task.net.layers):
         u = jnp.zeros((batch, *layer.out_shape), dtype)
-        averages = task.rule.at(i, task.net.depth).averages
+        averages = stages.keeps_average(task.net, task.rule, i)
         membranes.append((u, stages.Average(u, jnp.zeros((), dtype)) if averages else None))
     return State(tuple(membranes), membranes[-1][0] if task.rule.readout == "leaky" else None)
 
@@ -140,7 +140,7 @@ def _forward(task: Task, state: State, x: Array) -> tuple[State, list[Activity],
 
 def _forward_layer(task: Task, i: int, state: Any, x: Array) -> tuple[Activity, Any]:
     net, rule, layer, neuron = task.net, task.rule, task.net.layers[i], task.net.neurons[i]
-    averages, leak = rule.at(i, net.depth).averages, stages.average_leak(net, rule, i)
+    averages, leak = stages.keeps_average(net, rule, i), stages.average_leak(net, rule, i)
     current = layers.current(layer, task.params[i], x, task.engine)
     type_above = layers.spike_type(net.layers[i + 1], task.params[i + 1], task.engine) if i + 1 < net.depth else None
 
@@ -168,9 +168,8 @@ def _backward(task: Task, i: int, activities: list[Activity], filters: Any, q: A
         filters, collected = carry
         q, v, ḡ, means = at_t
         g = neuron.pseudo_derivative(v)
-        filters, κ, m = local.backward(
-            filters, q, Now(g, ḡ), stages.decays(net, rule, i, neuron.survival(v, g), means)
-        )
+        decay = stages.decays(net, rule, i, neuron.survival(v, g), means)
+        filters, κ, m = local.backward(filters, q, Now(g, g if ḡ is None else ḡ), decay)
         collected, kept = collect.step(collected, κ)
         return (filters, collected), (kept, m if i > 0 else None)
 
