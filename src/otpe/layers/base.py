@@ -144,8 +144,8 @@ class Collector:
     x: Array  # [T, B, *in]
     engine: Engine
 
-    def start(self, neuron: Array) -> Array | None:
-        return jnp.zeros_like(neuron) if self._apart else None
+    def start(self) -> Array | None:
+        return jnp.zeros((), _type(self.params)) if self._apart else None
 
     def step(self, collected: Any, κ: Array) -> tuple[Any, Any]:
         if not self._apart:

@@ -25,7 +25,7 @@ from otpe.layers import LinearMap
 from otpe.neurons import LIF
 from otpe.rulebook.base import Decays, Now, Rows
 
-THREADS = 2**16
+THREADS = 2**18  # enough to hide how long memory takes
 
 
 class Kept(NamedTuple):
@@ -93,20 +93,17 @@ class WeightTraces:
             out = local.emit(rows, q, now)
             return dw + out.row * out.post, rows, None
 
-        blank = jnp.zeros(kept.rows[0].shape[1:], kept.rows[0].dtype)
-        groups = _groups(q.shape[0], blank.size) if self.engine.backend != "plain" else 1
-
-        def cut(a: Array) -> Array:
-            return a.reshape(groups, -1, *a.shape[1:])
-
-        def one_group(rows: Rows, samples: Any) -> tuple[Array, Rows, None]:
+        def some_samples(rows: Rows, samples: Any) -> tuple[Array, Rows, None]:
+            blank = jnp.zeros(rows[0].shape[1:], rows[0].dtype)
             return scan.replace(one_sample, blank, rows, samples, backend=self.engine.backend)
 
-        grouped = jax.tree.map(cut, (kept.rows, (self.layer.to_rows(moved.x), q, numbers)))
+        groups = _groups(q.shape[0], kept.rows[0][0].size) if self.engine.backend != "plain" else 1
+        everything = (kept.rows, (self.layer.to_rows(moved.x), q, numbers))
         if groups == 1:
-            dw, rows, _ = one_group(kept.rows, (self.layer.to_rows(moved.x), q, numbers))
+            dw, rows, _ = some_samples(*everything)
             return Kept(rows, None), self.layer.from_rows(dw)
-        dw, rows, _ = jax.vmap(one_group)(*grouped)
+        cut = jax.tree.map(lambda a: a.reshape(groups, -1, *a.shape[1:]), everything)
+        dw, rows, _ = jax.vmap(some_samples)(*cut)
         rows = tuple(row.reshape(-1, *row.shape[2:]) for row in rows)
         return Kept(rows, None), self.layer.from_rows(dw.sum(0))
 
@@ -194,7 +191,7 @@ class FactoredTraces:
             collected, share = collect.step(collected, κ)
             return (filters, collected), share
 
-        start = (local.start(jnp.zeros_like(q), len(moved.decay.stages)), collect.start(q))
+        start = (local.start(jnp.zeros((), q.dtype), len(moved.decay.stages)), collect.start())
         (_, collected), shares = scan.recur(
             backward,
             start,

@@ -63,15 +63,15 @@ def gradients(
     """Mean loss over time and batch, and its gradient by the rule."""
     (steps, batch), chunk = spikes.shape[:2], plan.chunk
     task = Task(plan.net, plan.rule, engine, steps, params, labels)
-    state, filters = _rest(task, batch), _filters_at_end(task, batch)
-    chunks = 0 if chunk is None else steps // chunk
-    head, tail = spikes[: chunks * (chunk or 0)], spikes[chunks * (chunk or 0) :]
-    if not chunks:
-        return _learn(task, state, filters, tail)[1]
+    if chunk is None or chunk >= steps:
+        return _learn(task, _rest(task), _filters_at_end(task), spikes)[1]
 
+    chunks = steps // chunk
+    head, tail = spikes[: chunks * chunk], spikes[chunks * chunk :]
+    state, filters = _rest(task, batch), _filters_at_end(task, batch)
     head = head.reshape(chunks, -1, *spikes.shape[1:])
     state, starts = scan.loop(lambda state, x: (_forward(task, state, x)[0], state), state, head)
-    total = (jnp.zeros((), jax.tree.leaves(params)[0].dtype), jax.tree.map(jnp.zeros_like, params))
+    total = (jnp.zeros((), _dtype(task)), jax.tree.map(jnp.zeros_like, params))
     if len(tail):
         filters, total = _learn(task, state, filters, tail)
 
@@ -100,22 +100,30 @@ def _learn(task: Task, state: State, filters: list[Any], x: Array) -> tuple[list
     return before[::-1], (loss, tuple(reversed(grads)))
 
 
-def _rest(task: Task, batch: int) -> State:
-    dtype = jax.tree.leaves(task.params)[0].dtype
-    membranes = []
-    for i, layer in enumerate(task.net.layers):
-        u = jnp.zeros((batch, *layer.out_shape), dtype)
+def _rest(task: Task, batch: int | None = None) -> State:
+    """Everything at rest, as arrays for a batch or as one number for each."""
+    layers = []
+    for i in range(task.net.depth):
         averages = stages.keeps_average(task.net, task.rule, i)
-        membranes.append((u, stages.Average(u, jnp.zeros((), dtype)) if averages else None))
-    return State(tuple(membranes), membranes[-1][0] if task.rule.readout == "leaky" else None)
+        u, weight = _blank(task, i, batch), jnp.zeros((), _dtype(task))
+        layers.append((u, stages.Average(u, weight) if averages else None))
+    return State(tuple(layers), _blank(task, -1, batch) if task.rule.readout == "leaky" else None)
 
 
-def _filters_at_end(task: Task, batch: int) -> list[Any]:
-    dtype, filters = jax.tree.leaves(task.params)[0].dtype, []
-    for i, layer in enumerate(task.net.layers):
-        neuron = jnp.zeros((batch, *layer.out_shape), dtype)
-        filters.append(task.rule.at(i, task.net.depth).start(neuron, len(stages.above(task.net, task.rule, i))))
+def _filters_at_end(task: Task, batch: int | None = None) -> list[Any]:
+    filters = []
+    for i in range(task.net.depth):
+        count = len(stages.above(task.net, task.rule, i))
+        filters.append(task.rule.at(i, task.net.depth).start(_blank(task, i, batch), count))
     return filters
+
+
+def _blank(task: Task, i: int, batch: int | None) -> Array:
+    return jnp.zeros(() if batch is None else (batch, *task.net.layers[i].out_shape), _dtype(task))
+
+
+def _dtype(task: Task) -> Any:
+    return jax.tree.leaves(task.params)[0].dtype
 
 
 def _forward(task: Task, state: State, x: Array) -> tuple[State, list[Activity], Array]:
@@ -174,7 +182,7 @@ def _backward(task: Task, i: int, activities: list[Activity], filters: Any, q: A
         return (filters, collected), (kept, m if i > 0 else None)
 
     means = [stages.per_sample(a.mean, layer.out_shape) if j >= i else None for j, a in enumerate(activities)]
-    carry = (filters, collect.start(q[0]))
+    carry = (filters, collect.start())
     (filters, collected), (kept, m) = scan.recur(
         backward, carry, (q, here.v, here.ḡ, means), reverse=True, backend=task.engine.backend
     )

@@ -14,10 +14,11 @@ Nothing outside this folder knows how the steps are executed.
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from otpe.engine import Backend
 from otpe.scan import plain
-from otpe.scan.parts import Parts, Stacked
+from otpe.scan.parts import Parts, Stacked, one_step, settled
 from otpe.scan.plain import Carry, FixedStep, loop
 
 __all__ = ["Parts", "Stacked", "loop", "recur", "replace"]
@@ -36,13 +37,14 @@ def recur(
 
     Args:
       step: may use numbers and shapes from around it, but no arrays: those go into `fixed`.
-      carry: arrays that broadcast to the shape of the widest, as all others here do, time aside.
+      carry: arrays that broadcast to the shape of the widest, as all others here do, time aside. One number may stand
+        for an array full of it.
       fixed: arrays that stay the same at every step.
       reverse: the last step comes first; the outputs keep the order of time.
     """
 
     if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs):
-        return plain.recur(step, fixed, carry, xs, reverse=reverse)
+        return plain.recur(step, fixed, _at_full_size(step, fixed, carry, one_step(xs)), xs, reverse=reverse)
     return _kernels().recur(step, fixed, carry, xs, reverse=reverse, interpret=backend == "interpret")
 
 
@@ -64,6 +66,10 @@ def replace(
         update, fixed, carry, (old, xs), replaced=len(jax.tree.leaves(old)), interpret=backend == "interpret"
     )
     return carry, new, ys
+
+
+def _at_full_size(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
+    return jax.tree.map(lambda a, like: jnp.broadcast_to(a, like.shape), carry, settled(step, fixed, carry, x))
 
 
 def _kernels() -> Any:

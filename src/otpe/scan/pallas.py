@@ -19,7 +19,7 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from otpe.scan.parts import Parts, Stacked, leaves
+from otpe.scan.parts import Parts, Stacked, leaves, one_step, settled
 
 UNROLL = 10  # steps whose inputs are loaded together
 BLOCK = 128  # lanes of one program, one per thread
@@ -28,7 +28,7 @@ PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multip
 
 def can_run(step: Any, fixed: Any, carry: Any, xs: Any) -> bool:
     """A kernel cannot reach arrays that the step closes over, such as the learned slope of a surrogate."""
-    return not jax.make_jaxpr(step)(fixed, carry, _one_step(xs)).consts
+    return not jax.make_jaxpr(step)(fixed, carry, one_step(xs)).consts
 
 
 def recur(
@@ -45,13 +45,14 @@ def recur(
 
     The first `replaced` outputs take the place of as many arrays in `xs`.
     """
-    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], _one_step(xs)
-    carry_0, y_0 = jax.eval_shape(step, fixed, carry, x_0)
+    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
+    carry_0 = settled(step, fixed, carry, x_0)
+    _, y_0 = jax.eval_shape(step, fixed, carry_0, x_0)
     lanes = jnp.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
     block, unroll = _block(count), 2 if interpret else UNROLL  # what interprets it takes long to compile
 
-    before, before_tree = _slots((fixed, carry_0), lanes)
+    before, before_tree = _slots((fixed, carry), lanes)
     incoming, in_tree = _slots(x_0, lanes, steps)
     after, after_tree = _slots(carry_0, lanes)
     outgoing, out_tree = _slots(y_0, lanes, steps)
@@ -164,22 +165,6 @@ def _load(slots: list[_Slot], refs: list[Any], lane: Array, *t: Any) -> list[Any
 def _store(slots: list[_Slot], refs: list[Any], values: Any, lane: Array, *t: Any) -> None:
     for slot, ref, value in zip(slots, refs, leaves(values)[0], strict=True):
         slot.store(ref, value, lane, *t)
-
-
-def _one_step(xs: Any) -> Any:
-    """The shapes that a step sees."""
-
-    def struct(shape: tuple[int, ...], a: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, a.dtype)
-
-    def one(a: Any) -> Any:
-        if not isinstance(a, Stacked):
-            return struct(a.shape[1:], a)
-        _, batch, parts, *out = a.array.shape
-        return Parts((struct((batch, *out), a.array),) * parts)
-
-    arrays, structure = leaves(xs)
-    return jax.tree.unflatten(structure, [one(a) for a in arrays])
 
 
 def _block(count: int) -> int:
