@@ -15,9 +15,9 @@ from otpe.bench.results import QUANTITIES
 matplotlib.use("Agg")  # files only, no window
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-LABELS = {"width": "units per layer", "steps": "time steps", "batch": "samples", "depth": "layers"}
+LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}
 ROWS = {"time": ("milliseconds", 1e3), "peak": ("peak memory, MB", 1e-6), "state": ("state, MB", 1e-6)}
 
 # Okabe and Ito's colours, which stay apart for colour-blind eyes; markers tell the rules apart without any.
@@ -51,8 +51,10 @@ def _figure(mode: str, points: list[dict[str, Any]], axes: Sequence[Axis], where
     for i, quantity in enumerate(rows):
         for j, axis in enumerate(axes):
             _panel(panels[i, j], quantity, axis, points, rules)
-        label, _ = ROWS[quantity]
+        label, scale = ROWS[quantity]
         panels[i, 0].set_ylabel(label)
+        amounts = [scale * QUANTITIES[quantity](point) for point in points]
+        _plain_numbers(panels[i, 0].yaxis, max(amounts) / min(amounts))
     for j, axis in enumerate(axes):
         panels[-1, j].set_xlabel(LABELS[axis])
     handles, names = panels[0, 0].get_legend_handles_labels()
@@ -67,20 +69,31 @@ def _figure(mode: str, points: list[dict[str, Any]], axes: Sequence[Axis], where
 def _panel(panel: Any, quantity: str, axis: Axis, points: list[dict[str, Any]], rules: list[str]) -> None:
     _, scale = ROWS[quantity]
     ticks = sorted({point["axes"][axis] for point in points if axis in point["axes"]})
-    for rule in rules:
+    for i, rule in enumerate(rules):
         own = sorted(
             (p["axes"][axis], QUANTITIES[quantity](p)) for p in points if p["rule"] == rule and axis in p["axes"]
         )
         values, measured = [value for value, _ in own], [scale * amount for _, amount in own]
         colour, marker = STYLES.get(rule.removeprefix("f-"), ("#999999", "o"))
         readout = {"linestyle": "--", "markerfacecolor": "white"} if rule.startswith("f-") else {}
-        panel.plot(values, measured, color=colour, marker=marker, markersize=5, linewidth=1.4, label=rule, **readout)
+        thick = 1 - i / len(rules)  # later ones thinner, so that lines on top of each other all show
+        panel.plot(
+            values, measured, label=rule, color=colour, marker=marker, markersize=4 + 5 * thick,
+            linewidth=1 + 2.5 * thick, **readout,
+        )  # fmt: skip
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.xaxis.set_major_locator(FixedLocator(ticks))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter("{x:g}")
     panel.grid(which="major", color="#dddddd", linewidth=0.6)
+
+
+def _plain_numbers(axis: Any, span: float) -> None:
+    """0.1, 1, 10 instead of powers of ten, and more of them where all lies within little more than one."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if span < 30 else (1,)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _where(measured: dict[str, Any]) -> str:
