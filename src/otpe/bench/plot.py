@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}
-ROWS = {"time": ("milliseconds", 1e3), "peak": ("peak memory, MB", 1e-6), "state": ("state, MB", 1e-6)}
+ROWS = {"time": ("milliseconds of a call", 1e3), "peak": ("peak memory, MB", 1e-6), "state": ("state, MB", 1e-6)}
 
 # Okabe and Ito's colours, which stay apart for colour-blind eyes; markers tell the rules apart without any.
 STYLES = {
