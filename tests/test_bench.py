@@ -123,7 +123,15 @@ def test_bytes_are_those_of_the_arguments_and_results():
     weights = 4 * (5 * 6 + 6 + 6 * 4 + 4)
     assert program.bytes.arguments == weights + 4 * (3 * 2 * 5) + 4 * 2
     assert weights + 4 <= program.bytes.outputs <= weights + 128  # and pointers to them
+    assert program.bytes.peak == program.bytes.arguments + program.bytes.outputs + program.bytes.working
+
+
+def test_a_stream_has_its_state_once():
+    point = Point((30, 30, 30), 3, 4, "otpe", "step")
+    program, state = points.build(point), points.state(point)
+    assert program.bytes.aliased >= state
     assert program.bytes.peak == sum(program.bytes) - 2 * program.bytes.aliased
+    assert program.bytes.peak - program.bytes.working < 1.5 * state
 
 
 @pytest.mark.parametrize("mode", ["offline", "online", "step"])
@@ -229,6 +237,12 @@ def test_numbers_are_never_given_twice(tmp_path):
     assert files.claim(tmp_path, "bench", ".json").name == "bench-008.json"
     assert files.claim(tmp_path, "bench", ".json").name == "bench-009.json"
     assert (tmp_path / "bench-007.json").read_text() == "old"
+
+
+def test_two_at_once_get_different_numbers(tmp_path, monkeypatch):
+    (tmp_path / "bench-001.json").write_text("theirs")
+    monkeypatch.setattr(Path, "glob", lambda *_: [])  # they made it after we looked
+    assert files.claim(tmp_path, "bench", ".json").name == "bench-002.json"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
