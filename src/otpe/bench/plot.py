@@ -5,17 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from otpe import files
 from otpe.bench.growth import AXES, Axis
 from otpe.bench.report import MODES, sizes
 from otpe.bench.results import QUANTITIES
-
-matplotlib.use("Agg")  # files only, no window
-
-from matplotlib import pyplot as plt
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}
 ROWS = {"time": ("milliseconds of a call", 1e3), "peak": ("peak memory, MB", 1e-6), "state": ("state, MB", 1e-6)}
@@ -44,10 +40,8 @@ def draw(path: Path, measured: dict[str, Any]) -> list[Path]:
 def _figure(mode: str, points: list[dict[str, Any]], axes: Sequence[Axis], where: str) -> bytes:
     rows = [quantity for quantity in ROWS if all(QUANTITIES[quantity](point) for point in points)]
     rules = list(dict.fromkeys(point["rule"] for point in points))
-    figure, panels = plt.subplots(
-        len(rows), len(axes), figsize=(2 + 2.7 * len(axes), 1.4 + 2.3 * len(rows)), squeeze=False, sharey="row",
-        sharex="col", layout="constrained",
-    )  # fmt: skip
+    figure = Figure(figsize=(3 + 2.6 * len(axes), 1.4 + 2.3 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), len(axes), squeeze=False, sharey="row", sharex="col")
     for i, quantity in enumerate(rows):
         for j, axis in enumerate(axes):
             _panel(panels[i, j], quantity, axis, points, rules)
@@ -58,11 +52,10 @@ def _figure(mode: str, points: list[dict[str, Any]], axes: Sequence[Axis], where
     for j, axis in enumerate(axes):
         panels[-1, j].set_xlabel(LABELS[axis])
     handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right upper", frameon=False)
+    figure.legend(handles, names, loc="outside right center", frameon=False)
     figure.suptitle(f"{MODES[mode]}\n{where}", fontsize="medium")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
-    plt.close(figure)
     return buffer.getvalue()
 
 
@@ -99,4 +92,4 @@ def _plain_numbers(axis: Any, span: float) -> None:
 def _where(measured: dict[str, Any]) -> str:
     config = measured["config"]
     base = f"where not swept: {sizes(config['sizes'])}, T {config['base_steps']}, batch {config['base_batch']}"
-    return f"{base}; {measured['device']}, {measured['cores']} cores, otpe {measured['otpe']}"
+    return f"{base}\n{measured['device']}, {measured['cores']} cores, otpe {measured['otpe']}"
