@@ -94,9 +94,10 @@ def test_online_with_dense_traces_works_in_constant_memory():
 
 
 def test_the_state_that_is_told_is_the_state_that_is_held():
-    net, point = otpe.dense([5, 6, 4]), Point((5, 6, 4), 3, 2, "otpe", "step")
-    held = otpe.stepper(net, "otpe", traces="dense").init(2, "float32")
-    assert points.state(point) == sum(leaf.nbytes for leaf in jax.tree.leaves(held))
+    point = Point((256, 256, 256), 3, 8, "otpe", "step")  # wide and short, so that online prefers factored traces
+    for mode, traces in (("step", "dense"), ("online", "factored")):
+        held = otpe.stepper(point.net, "otpe", traces=traces, batch=8, steps=3).init(8, "float32")
+        assert points.state(replace(point, mode=mode)) == sum(leaf.nbytes for leaf in jax.tree.leaves(held))
     assert points.state(replace(point, mode="offline")) is None, "no state: it has the whole sequence"
 
 
