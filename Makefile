@@ -22,8 +22,7 @@ format: $(VENV)/installed
 	$(BIN)/ruff format
 
 bench: $(VENV)/installed
-	$(BIN)/python benchmarks/offline.py
-	$(BIN)/python benchmarks/online.py
+	$(BIN)/otpe bench
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "otpe needs Python 3.11 or newer, this is " + sys.version.split()[0] + ". Use: make PYTHON=python3.11")'

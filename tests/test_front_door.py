@@ -1,11 +1,14 @@
 """The public names, and that none of them hides a folder of the package."""
 
 import pkgutil
+import subprocess
+import sys
 from types import ModuleType
 
 import jax
 import numpy as np
 import optax
+import pytest
 
 import otpe
 
@@ -26,6 +29,27 @@ def test_no_public_name_hides_a_submodule():
 def test_every_public_name_says_what_it_is():
     for name in otpe.__all__:
         assert (getattr(otpe, name).__doc__ or "").strip(), f"otpe.{name} has no docstring"
+
+
+def test_importing_it_does_not_import_jax():
+    code = "import sys, otpe; assert otpe.__version__; assert 'jax' not in sys.modules; otpe.dense; assert 'jax' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_all_ways_to_a_public_name():
+    star: dict = {}
+    exec("from otpe import *", star)
+    for name in otpe.__all__:
+        assert getattr(otpe, name) is star[name]
+        assert name in dir(otpe)
+    assert otpe.rulebook.Otpe is otpe.Otpe
+    with pytest.raises(AttributeError, match="module 'otpe' has no attribute 'dens'"):
+        _ = otpe.dens
+
+
+@pytest.mark.parametrize("module", ["network", "rulebook", "training", "testing"])
+def test_any_folder_may_be_imported_first(module):
+    subprocess.run([sys.executable, "-c", f"import otpe.{module}"], check=True)
 
 
 def test_the_front_door_as_written():

@@ -7,21 +7,27 @@
 `otpe.rules()` lists the learning rules.
 """
 
-from otpe import testing
-from otpe.analysis import Alignment, alignment, state_bytes
-from otpe.layers import Dense, DenseLayer, LinearMap
-from otpe.losses import accuracy, predict
-from otpe.network import Network, dense
-from otpe.neurons import LIF
-from otpe.rulebook import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
-from otpe.surrogates import arctan, fast_sigmoid, gaussian, superspike, triangular
-from otpe.training import gradients, online_pass
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "LIF", "Alignment", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt",
-    "Rtrl", "Rule",
-    "accuracy", "alignment", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
-    "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "testing", "triangular",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from otpe._front import *  # noqa: F403
+else:
+    # `import otpe` alone does not import jax, so that `otpe --help` answers at once.
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module 'otpe' has no attribute {name!r}")
+        if find_spec(f"otpe.{name}"):
+            return import_module(f"otpe.{name}")
+        front = import_module("otpe._front")
+        if not hasattr(front, name):
+            raise AttributeError(f"module 'otpe' has no attribute {name!r}")
+        globals()[name] = getattr(front, name)  # the next look finds it here
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *import_module("otpe._front").__all__})

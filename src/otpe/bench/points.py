@@ -1,0 +1,184 @@
+"""One point: a rule, in one mode, at one size. Compiled ahead, so that its bytes are known before it runs."""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from otpe.analysis import state_bytes
+from otpe.bench.config import Mode
+from otpe.bench.timing import call_seconds
+from otpe.network import Network, dense
+from otpe.rulebook import rule as named_rule
+from otpe.rulebook import stepper
+from otpe.training import gradients, online_pass
+
+OPTIMIZER = optax.adamax(1e-3)
+RATE = 0.2  # share of input units that spike in a step
+STREAM = 16  # a stream repeats its first so many inputs
+
+
+@dataclass(frozen=True)
+class Point:
+    sizes: tuple[int, ...]
+    steps: int
+    batch: int
+    rule: str
+    mode: Mode
+    options: dict[str, Any] = field(default_factory=dict)  # more keyword arguments for the function that is measured
+
+    @property
+    def net(self) -> Network:
+        return dense(self.sizes)
+
+
+class Bytes(NamedTuple):
+    """What XLA plans for one program. Known without running it, and the same every time."""
+
+    arguments: int
+    outputs: int
+    working: int  # temporary: neither given nor returned
+    aliased: int  # outputs that take the place of arguments
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.outputs + self.working - self.aliased
+
+
+class Program(NamedTuple):
+    compiled: Any
+    compile_seconds: float  # tracing and compiling
+    bytes: Bytes
+    recipe: "Recipe"
+
+
+class Recipe(NamedTuple):
+    """How a mode is measured."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]  # shapes and types
+    start: Callable[[Any], Callable[[], Any]]  # from the compiled program to calls of it
+    donate: tuple[int, ...] = ()
+    before: int = 0  # calls to make before any is timed
+
+
+def applies(rule: str, mode: Mode) -> bool:
+    """Whether a rule has this mode at all: some need the whole sequence."""
+    return mode == "offline" or named_rule(rule).has_steps
+
+
+def state(point: Point) -> int | None:
+    """Bytes that the rule carries from step to step at this point; None where it goes through the whole sequence."""
+    if point.mode == "offline" and named_rule(point.rule).has_whole:
+        return None
+    traces = "dense" if point.mode == "step" else "auto"
+    more = {name: value for name, value in point.options.items() if name == "traces"}
+    kept = state_bytes(point.net, point.rule, batch=point.batch, steps=point.steps, **{"traces": traces, **more})
+    return kept.total
+
+
+def build(point: Point) -> Program:
+    """Trace and compile, without allocating anything."""
+    recipe = RECIPES[point.mode](point)
+    begin = time.perf_counter()
+    compiled = jax.jit(recipe.function, donate_argnums=recipe.donate).lower(*recipe.arguments).compile()
+    seconds = time.perf_counter() - begin
+    plan: Any = compiled.memory_analysis()
+    planned = Bytes(
+        arguments=plan.argument_size_in_bytes,
+        outputs=plan.output_size_in_bytes,
+        working=plan.temp_size_in_bytes,
+        aliased=plan.alias_size_in_bytes,
+    )
+    return Program(compiled, seconds, planned, recipe)
+
+
+def ready(program: Program) -> tuple[Callable[[], Any], float]:
+    """Calls of the program, and the seconds of the first: traced, compiled and run."""
+    call = program.recipe.start(program.compiled)
+    first = program.compile_seconds + call_seconds(call)
+    for _ in range(program.recipe.before - 1):
+        jax.block_until_ready(call())
+    return call, first
+
+
+def mini_batch(point: Point) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    spikes = rng.random((point.steps, point.batch, point.sizes[0]), np.float32) < RATE
+    return jnp.asarray(spikes, "float32"), jnp.asarray(rng.integers(0, point.sizes[-1], point.batch), "int32")
+
+
+def offline(point: Point) -> Recipe:
+    net = point.net
+
+    def function(params: Any, spikes: Any, labels: Any) -> Any:
+        return gradients(net, params, spikes, labels, rule=point.rule, **point.options)
+
+    def start(compiled: Any) -> Callable[[], Any]:
+        arguments = (_params(net), *mini_batch(point))
+        return lambda: compiled(*arguments)
+
+    return Recipe(function, (jax.eval_shape(lambda: _params(net)), *_batch_shapes(point)), start)
+
+
+def online(point: Point) -> Recipe:
+    net = point.net
+
+    def function(params: Any, opt_state: Any, spikes: Any, labels: Any) -> Any:
+        return online_pass(
+            net, params, opt_state, spikes, labels, rule=point.rule, optimizer=OPTIMIZER, **point.options
+        )
+
+    def start(compiled: Any) -> Callable[[], Any]:
+        params = _params(net)
+        arguments = (params, OPTIMIZER.init(params), *mini_batch(point))
+        return lambda: compiled(*arguments)
+
+    params = jax.eval_shape(lambda: _params(net))
+    return Recipe(function, (params, jax.eval_shape(OPTIMIZER.init, params), *_batch_shapes(point)), start)
+
+
+def step(point: Point) -> Recipe:
+    """One time step of a stream that has seen `point.steps` before. The state is handed on, so there is one of it."""
+    net = point.net
+    form = stepper(net, point.rule, batch=point.batch, **{"traces": "dense", **point.options})
+
+    def function(params: Any, state: Any, x: Any, labels: Any) -> Any:
+        state, info = form.advance(params, state, x)
+        return state, form.emit(params, state, info, labels)
+
+    def start(compiled: Any) -> Callable[[], Any]:
+        params, (spikes, labels) = _params(net), mini_batch(point)
+        stream = itertools.cycle(list(spikes[:STREAM]))
+        # At rest, parts of the state are one and the same array of zeros, which cannot be given away twice.
+        state = jax.tree.map(jnp.copy, form.init(point.batch, "float32"))
+
+        def call() -> Any:
+            nonlocal state
+            state, emitted = compiled(params, state, next(stream), labels)
+            return emitted
+
+        return call
+
+    spikes, labels = _batch_shapes(point)
+    x = jax.ShapeDtypeStruct(spikes.shape[1:], spikes.dtype)
+    params, state = jax.eval_shape(lambda: (_params(net), form.init(point.batch, "float32")))
+    return Recipe(function, (params, state, x, labels), start, donate=(1,), before=point.steps)
+
+
+RECIPES: dict[Mode, Callable[[Point], Recipe]] = {"offline": offline, "online": online, "step": step}
+
+
+def _params(net: Network) -> Any:
+    return net.init(jax.random.key(0), "float32")
+
+
+def _batch_shapes(point: Point) -> tuple[Any, Any]:
+    spikes = jax.ShapeDtypeStruct((point.steps, point.batch, point.sizes[0]), jnp.float32)
+    return spikes, jax.ShapeDtypeStruct((point.batch,), jnp.int32)

@@ -1,0 +1,97 @@
+"""What was measured, as one JSON file that is whole after every heat."""
+
+import json
+import os
+import platform
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import otpe
+from otpe import files
+from otpe.bench.config import BenchConfig
+from otpe.bench.growth import AXES, expected, exponent
+from otpe.bench.points import Point, Program
+from otpe.bench.timing import Times
+
+# How a point says what grows, and which of the theory's columns belongs to it, by mode.
+QUANTITIES = {
+    "time": lambda point: point["seconds"]["median"],
+    "peak": lambda point: point["peak_bytes"],
+    "working": lambda point: point["bytes"]["working"],
+    "state": lambda point: point["state_bytes"],
+}
+MEMORY = {"offline": "working", "online": "state", "step": "state"}
+
+
+def blank(config: BenchConfig) -> dict[str, Any]:
+    device = jax.devices()[0]
+    return {
+        "format": 1,
+        "finished": False,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "otpe": otpe.__version__,
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "backend": device.platform,
+        "device": device.device_kind,
+        "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
+        "points": [],
+        "left_out": [],
+        "growth": [],
+    }
+
+
+def save(path: Path, results: dict[str, Any]) -> None:
+    results["growth"] = growth(results["points"])
+    files.write_atomically(path, json.dumps(results, indent=1) + "\n")
+
+
+def entry(
+    point: Point, axes: dict[Any, int], program: Program, first: float, times: Times, state: int | None
+) -> dict[str, Any]:
+    return {
+        **asdict(point),
+        "axes": axes,
+        "seconds": times._asdict(),
+        "first_call_seconds": first,
+        "peak_bytes": program.bytes.peak,
+        "bytes": program.bytes._asdict(),
+        "state_bytes": state,
+        "device_peak_bytes": _device_peak(),
+    }
+
+
+def growth(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fitted exponents of every quantity, for every mode and rule over every axis, beside those of theory."""
+    found = []
+    for mode, rule in dict.fromkeys((point["mode"], point["rule"]) for point in points):
+        own = [point for point in points if (point["mode"], point["rule"]) == (mode, rule)]
+        for axis in AXES:
+            on_axis = sorted((p for p in own if axis in p["axes"]), key=lambda p: p["axes"][axis])
+            values = [point["axes"][axis] for point in on_axis]
+            for quantity, of in QUANTITIES.items():
+                measured = [of(point) for point in on_axis]
+                fitted = None if None in measured else exponent(values, measured)
+                if fitted is not None:
+                    found.append({"mode": mode, "rule": rule, "axis": axis, "quantity": quantity, "values": values,
+                                  "exponent": fitted, "theory": theory(mode, rule, axis, quantity)})  # fmt: skip
+    return found
+
+
+def theory(mode: Any, rule: str, axis: str, quantity: str) -> int | None:
+    known = expected(rule, mode)
+    if known is None or quantity not in ("time", MEMORY[mode]):
+        return None
+    powers = known.time if quantity == "time" else known.memory
+    return None if powers is None else getattr(powers, axis)
+
+
+def _device_peak() -> int | None:
+    """The most that the device ever had in use in this process, where it counts: a GPU does, a CPU does not."""
+    return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")

@@ -1,0 +1,79 @@
+"""The `otpe` command: one verb per job. Thin: a verb is a dataclass of settings, and a function that takes them.
+
+That function checks all input, raises ValueError, TypeError or OSError with a sentence, and returns the job itself,
+which returns an exit status. So bad input is told before anything is computed, and a bug still shows its traceback.
+Nothing here imports jax; modules are named, and imported when their verb is called.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import otpe
+
+
+class Verb(NamedTuple):
+    summary: str
+    config: str  # module:name of the dataclass
+    prepare: str  # module:name of the function: settings -> job
+
+
+VERBS = {
+    "bench": Verb(
+        "time, memory and state of every rule, and how they grow",
+        config="otpe.bench.config:BenchConfig",
+        prepare="otpe.bench.run:prepare",
+    ),
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default those of the process, and return its exit status."""
+    verb, *rest = [*(sys.argv[1:] if args is None else args)] or ["--help"]
+    if verb in ("-h", "--help"):
+        print(usage())
+        return 0
+    if verb == "--version":
+        print(f"otpe {otpe.__version__}")
+        return 0
+    try:
+        job = prepare(verb, rest)
+    except (ValueError, TypeError, OSError) as error:
+        print(f"otpe: {error}", file=sys.stderr)
+        return 2
+    return job()
+
+
+def prepare(verb: str, args: list[str]) -> Callable[[], int]:
+    if verb not in VERBS:
+        from otpe import check
+
+        check.one_of("verb", verb, VERBS)
+    if not find_spec("tyro"):
+        raise OSError("the command line needs tyro, which is not installed. Use: pip install 'otpe[cli]'")
+    import tyro
+
+    config = tyro.cli(_load(VERBS[verb].config), prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
+    return _load(VERBS[verb].prepare)(config)
+
+
+def usage() -> str:
+    verbs = "\n".join(f"  {name:10} {verb.summary}" for name, verb in VERBS.items())
+    return f"""usage: otpe VERB [OPTIONS]
+
+Online training of spiking neural networks.
+
+{verbs}
+
+`otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
+
+
+def _load(where: str) -> Any:
+    module, name = where.split(":")
+    return getattr(import_module(module), name)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,55 @@
+"""Files that are whole or not there: what was written before stays until the new one is complete."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write beside the target, flush to the disk, then rename over it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with beside.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def claim(folder: Path, stem: str, suffix: str) -> Path:
+    """A new file stem-001, stem-002, … in the folder, made here and now, so that no one else gets the same number."""
+    numbers = [path.stem.removeprefix(f"{stem}-") for path in folder.glob(f"{stem}-*{suffix}")]
+    number = max((int(text) for text in numbers if text.isdigit()), default=0)
+    while True:
+        number += 1
+        path = folder / f"{stem}-{number:03}{suffix}"
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        return path
+
+
+def folder(path: Path) -> None:
+    """Make the folder, if something else does not stand in its place."""
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"out is {str(path)!r}, which is a file, expected a folder. Name another, or move it.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"out is {str(path)!r}, which cannot be made: {error.strerror}. Name another folder.") from None
+    if not os.access(path, os.W_OK):
+        raise PermissionError(f"out is {str(path)!r}, where nothing may be written. Name another folder.")
+
+
+def _flush_folder(path: Path) -> None:
+    """Makes the rename itself last, where the system can open a folder."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

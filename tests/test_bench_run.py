@@ -1,0 +1,203 @@
+"""`otpe bench` as a whole: the plan, the files, the heats, and what is kept when one of them goes wrong."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import pytest
+
+import otpe
+from otpe import files
+from otpe.bench import plan, points, report, results, run, timing
+from otpe.bench.config import BenchConfig
+
+TOY = BenchConfig(
+    rules=("bptt", "otpe"), modes=("offline", "step"), sizes=(6, 6, 6), base_steps=4, base_batch=2,
+    widths=(6, 12), steps=(), batches=(), depths=(), seconds=0.002,
+)  # fmt: skip
+ONE = replace(TOY, rules=("ottt",), modes=("step",))
+
+
+# The plan
+
+
+def test_a_place_on_several_axes_is_measured_once():
+    found = plan.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
+    assert found == {
+        plan.Place((3, 3, 3), 4, 2): {"width": 3},
+        plan.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
+        plan.Place((6, 6, 6), 4, 4): {"batch": 4},
+        plan.Place((6,) * 6, 4, 2): {"depth": 5},
+    }
+
+
+def test_without_axes_the_base_is_measured():
+    base = replace(TOY, sizes=(7, 5, 3), widths=())
+    assert plan.places(base) == {plan.Place((7, 5, 3), 4, 2): {}}
+
+
+def test_rules_without_a_mode_are_not_asked_for_it():
+    heats = plan.heats(plan.checked(TOY), {"traces": "dense"})
+    assert [[(p.rule, p.mode) for p in heat.points] for heat in heats[1:3]] == [
+        [("bptt", "offline"), ("otpe", "offline")], [("otpe", "step")],
+    ]  # fmt: skip
+    assert all(point.options == {"traces": "dense"} for heat in heats for point in heat.points)
+
+
+def test_quick_changes_only_what_was_left_alone():
+    quick = BenchConfig(quick=True, widths=(3,), rules=("otpe", "otpe")).resolved()
+    assert quick.widths == (3,)
+    assert quick.rules == ("otpe", "otpe")
+    assert quick.seconds < BenchConfig().seconds
+    assert BenchConfig().resolved() == BenchConfig()
+
+
+def test_all_rules_but_the_one_that_does_not_scale():
+    assert plan.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
+
+
+# Files
+
+
+def test_numbers_are_never_given_twice(tmp_path):
+    (tmp_path / "bench-007.json").write_text("old")
+    (tmp_path / "bench-notes.json").write_text("mine")
+    assert files.claim(tmp_path, "bench", ".json").name == "bench-008.json"
+    assert files.claim(tmp_path, "bench", ".json").name == "bench-009.json"
+    assert (tmp_path / "bench-007.json").read_text() == "old"
+
+
+def test_two_at_once_get_different_numbers(tmp_path, monkeypatch):
+    (tmp_path / "bench-001.json").write_text("theirs")
+    monkeypatch.setattr(Path, "glob", lambda *_: [])  # they made it after we looked
+    assert files.claim(tmp_path, "bench", ".json").name == "bench-002.json"
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "numbers.json"
+    files.write_atomically(path, "old")
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        files.write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# The verb
+
+
+def read(folder: Path) -> dict:
+    return json.loads((folder / "bench-001.json").read_text())
+
+
+def test_what_the_file_holds(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # it takes time
+    assert run.prepare(replace(TOY, out=tmp_path))() == 0
+    kept = read(tmp_path)
+    assert kept["finished"]
+    for name in ("device", "backend", "jax", "otpe", "python", "platform", "cores", "date"):
+        assert kept[name]
+    assert kept["config"]["widths"] == [6, 12]
+    assert [(p["rule"], p["mode"], p["axes"]["width"]) for p in kept["points"]] == [
+        ("bptt", "offline", 6), ("otpe", "offline", 6), ("bptt", "offline", 12), ("otpe", "offline", 12),
+        ("otpe", "step", 6), ("otpe", "step", 12),
+    ]  # fmt: skip
+    for point in kept["points"]:
+        assert 0 < point["seconds"]["min"] <= point["seconds"]["median"] < point["first_call_seconds"]
+        assert point["peak_bytes"] > point["bytes"]["working"]
+        assert (point["state_bytes"] is None) == (point["mode"] == "offline")
+    fits = {(f["mode"], f["rule"], f["axis"], f["quantity"]): f for f in kept["growth"]}
+    assert set(fits) == {
+        *(("offline", rule, "width", q) for rule in TOY.rules for q in ("time", "working", "peak")),
+        *(("step", "otpe", "width", q) for q in ("time", "working", "peak", "state")),
+    }
+    assert fits["step", "otpe", "width", "state"]["theory"] == 2
+    assert fits["offline", "bptt", "width", "working"]["theory"] == 1
+    assert fits["step", "otpe", "width", "peak"]["theory"] is None
+
+
+def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
+    races = iter([timing.race, None])
+
+    def stopped_in_the_second(*args):
+        heat = next(races)
+        if heat is None:
+            raise KeyboardInterrupt
+        return heat(*args)
+
+    monkeypatch.setattr(timing, "race", stopped_in_the_second)
+    assert run.prepare(replace(ONE, out=tmp_path))() == 130
+    kept = read(tmp_path)
+    assert not kept["finished"]
+    assert [p["axes"]["width"] for p in kept["points"]] == [6]
+    told = capsys.readouterr()
+    assert "What was measured until now is kept" in told.err
+    assert "not finished" in told.out
+
+
+def test_every_heat_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
+    def crash(*_):
+        raise RuntimeError("the power is gone")
+
+    race, done = timing.race, []
+
+    def once(*args):
+        done.append(len(done))
+        return race(*args) if len(done) == 1 else crash()
+
+    monkeypatch.setattr(timing, "race", once)
+    with pytest.raises(RuntimeError, match="power"):
+        run.prepare(replace(ONE, out=tmp_path))()
+    assert len(read(tmp_path)["points"]) == 1
+
+
+def test_what_is_too_large_is_left_out_and_said(tmp_path, capsys):
+    config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), max_gb=1e-3, out=tmp_path)
+    assert run.prepare(config)() == 0
+    kept = read(tmp_path)
+    assert [point["rule"] for point in kept["points"]] == ["ottt"]
+    (left_out,) = kept["left_out"]
+    assert (left_out["rule"], left_out["why"]) == ("rtrl", "needs 0.0013 GB, more than --max-gb 0.001")
+    assert "step, rtrl, 30-30-30, T 4, batch 2: needs 0.0013 GB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
+)
+def test_a_full_device_is_left_out_and_a_bug_is_not(tmp_path, monkeypatch, message, kept):
+    def fail(_):
+        raise jax.errors.JaxRuntimeError(message)
+
+    monkeypatch.setattr(points, "ready", fail)
+    job = run.prepare(replace(ONE, out=tmp_path))
+    if kept:
+        assert job() == 0
+        assert [point["why"] for point in read(tmp_path)["left_out"]] == [message, message]
+    else:
+        with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
+            job()
+
+
+def test_the_table(tmp_path):
+    measured = results.blank(TOY)
+    for width in (6, 12):
+        for rule, median in (("bptt", 0.002), ("otpe", 0.003)):
+            measured["points"].append({
+                "sizes": [width] * 3, "steps": 4, "batch": 2, "rule": rule, "mode": "offline", "axes": {"width": width},
+                "seconds": {"median": median * width**2, "min": median}, "first_call_seconds": 1.5,
+                "peak_bytes": 2_000_000, "bytes": {"working": 1000 * width}, "state_bytes": None,
+            })  # fmt: skip
+    results.save(tmp_path / "numbers.json", measured)
+    lines = report.text(measured).splitlines()
+    assert "  network   T  batch  rule   ms  fastest  / bptt  first call s  peak MB  working MB" in lines
+    assert "  6-6-6     4      2  otpe  108        3    1.50          1.50        2       0.006" in lines
+    assert "  otpe  2.00 (2)" in lines
+    assert "  otpe  1.00 (1)" in lines
+    assert "  otpe  0.00" in lines
+    assert "  otpe         O(n²)   O(T n²)" in lines

@@ -1,0 +1,149 @@
+"""The `otpe` command: verbs, help without jax, and bad input."""
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import otpe
+from otpe import cli
+
+TOY = [
+    "bench", "--rules", "bptt", "ottt", "--modes", "offline", "step", "--sizes", "6", "6", "6", "--base-steps", "4", "--base-batch", "2", "--widths",
+    "6", "12", "--steps", "--batches", "--depths", "--seconds", "0.001",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["-h"], ["--version"], ["bench", "--help"]], ids=" ".join)
+def test_help_does_not_import_jax(args):
+    code = f"""
+import sys
+from otpe import cli
+try:
+    status = cli.main({args!r})
+except SystemExit as stop:
+    status = stop.code
+assert status == 0
+assert "jax" not in sys.modules
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.strip()
+
+
+def test_the_command_is_installed():
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="otpe")
+    assert entry.load() is cli.main
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"otpe {otpe.__version__}\n"
+
+
+def test_usage_names_every_verb(capsys):
+    assert cli.main([]) == 0
+    said = capsys.readouterr().out
+    for name, verb in cli.VERBS.items():
+        assert name in said
+        assert verb.summary in said
+
+
+def test_the_arguments_of_the_process_are_taken(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["otpe", "--version"])
+    assert cli.main() == 0
+    assert capsys.readouterr().out.startswith("otpe ")
+
+
+def test_bench_from_end_to_end(tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    assert cli.main([*TOY, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    first = (out / "bench-001.json").read_text()
+    assert len(json.loads(first)["points"]) == 6
+    assert (out / "bench-001.txt").read_text() in said
+    for mode in ("offline", "step"):
+        assert (out / f"bench-001-{mode}.png").read_bytes().startswith(b"\x89PNG")
+    assert cli.main([*TOY, "--modes", "step", "--out", str(out)]) == 0
+    assert (out / "bench-001.json").read_text() == first, "old numbers stay"
+    assert (out / "bench-002-step.png").exists()
+    assert not list(out.glob(".*")), "nothing half-written is left"
+
+
+BAD = [
+    (["benhc"], r"verb 'benhc' is not known. Did you mean 'bench'\?"),
+    (["bench", "--rules", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
+    (["bench", "--rules"], r"rules is empty, expected at least one of: bptt, rtrl"),
+    (["bench", "--modes"], r"modes is empty, expected at least one of: offline, online, step"),
+    (
+        ["bench", "--rules", "bptt", "--modes", "step"],
+        r"rules bptt in modes step leave nothing to measure.*Add the mode offline",
+    ),
+    (["bench", "--sizes", "6"], r"sizes is \[6\], expected at least two whole numbers above 0"),
+    (["bench", "--widths", "0"], r"width is 0, expected a whole number above 0"),
+    (["bench", "--steps", "-3"], r"steps is -3, expected a whole number above 0"),
+    (["bench", "--batches", "0"], r"batch is 0, expected a whole number above 0"),
+    (["bench", "--depths", "0"], r"depth is 0, expected a whole number above 0"),
+    (["bench", "--base-steps", "0"], r"base steps is 0, expected a whole number above 0"),
+    (["bench", "--base-batch", "0"], r"base batch is 0, expected a whole number above 0"),
+    (["bench", "--seconds", "0"], r"seconds is 0.0, expected a number above 0"),
+    (["bench", "--max-gb", "nan"], r"max gb is nan, expected a number above 0"),
+    (["bench", "--out", "a-file"], r"out is 'a-file', which is a file, expected a folder"),
+    (["bench", "--out", "a-file/below"], r"out is 'a-file/below', which cannot be made: Not a directory"),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("mine")
+    monkeypatch.setattr("otpe.bench.run.run", lambda *_: pytest.fail("computed something"))
+    assert cli.main(args) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("otpe: ")
+    assert "Traceback" not in said
+    assert re.search(message, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
+    assert (tmp_path / "a-file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("args", [["--widths", "many"], ["--modes", "sideways"], ["--width", "3"]], ids=" ".join)
+def test_what_cannot_be_read_is_refused(args, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bench", *args])
+    assert stop.value.code == 2
+    assert args[-2] in capsys.readouterr().err
+
+
+def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+    assert cli.main([*TOY, "--out", str(tmp_path)]) == 2
+    assert "where nothing may be written. Name another folder." in capsys.readouterr().err
+
+
+def test_a_bug_shows_itself(monkeypatch, tmp_path):
+    def broken(*_):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("otpe.bench.run.run", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        cli.main([*TOY, "--out", str(tmp_path)])
+
+
+def test_without_tyro(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tyro", None)
+    assert cli.main(TOY) == 2
+    assert "needs tyro, which is not installed. Use: pip install 'otpe[cli]'" in capsys.readouterr().err
+    assert cli.main(["--help"]) == 0
+
+
+def test_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
+    for missing in ("matplotlib", "tqdm"):
+        monkeypatch.setitem(sys.modules, missing, None)
+    assert cli.main([*TOY, "--modes", "step", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in said.out
+    assert "2/2 step 12-12-12, T 4, batch 2" in said.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-001.json", "bench-001.txt"]
