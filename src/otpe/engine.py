@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import jax
+from jax.core import Tracer
 
 from otpe import check
 
@@ -50,7 +51,7 @@ def engine(backend: Backend = "auto", precision: Precision = "float32", params: 
 
 
 def plain_when_differentiated(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run(what, engine, *arrays)`, and for `jax.grad`, for which kernels have no answer, the same by the plain engine."""
+    """`run(what, engine, *arrays)`; for `jax.grad`, for which kernels have no answer, the same by the plain engine."""
     either = jax.custom_jvp(run, nondiff_argnums=(0, 1))
 
     @either.defjvp
@@ -69,6 +70,6 @@ def _from_environment() -> Backend:
 def _platform(params: Any) -> str:
     """Where the work will be done: where the parameters are; while JAX traces, its default device."""
     for leaf in jax.tree.leaves(params):
-        if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
+        if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
             return next(iter(leaf.devices())).platform
     return jax.default_backend()

@@ -87,7 +87,7 @@ def apply(layer: LinearMap, params: Params, x: Array, engine: Engine = Engine())
         return layer.apply(params, x.astype(_type(params)))
 
 
-def current(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Current:
+def current(layer: Any, params: Params, x: Array, engine: Engine) -> Current:
     """The current over time, in the form that is cheapest to make."""
     if x.dtype == products.EXACT and takes_apart(layer, params, engine):
         kernel, bias = layer.to_matrix(params)
@@ -101,17 +101,17 @@ def spike_type(layer: LinearMap, params: Params, engine: Engine) -> Any:
 
 
 def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Array:
-    """Spikes as the layer likes them; those of a wide type stay wide, since not every number is exact in a narrow one."""
+    """Spikes as the layer likes them; those of a wide type stay wide: not every number is exact in a narrow one."""
     small = x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, products.EXACT)
     return x.astype(spike_type(layer, params, engine) if small else _type(params))
 
 
 def pad(x: Array) -> Array:
-    """Narrow spikes as they are best kept to be multiplied again and again: `gradient` does not mind zeros at the end."""
+    """Narrow spikes as they are best kept to be multiplied often; `gradient` does not mind zeros at the end."""
     return products.aligned(x, -1) if x.dtype == products.EXACT else x
 
 
-def transpose(layer: LinearMap, params: Params, m: Array, engine: Engine = Engine()) -> Array:
+def transpose(layer: Any, params: Params, m: Array, engine: Engine = Engine()) -> Array:
     """m Wᵀ: the signal [..., *out_shape] sent back through the map, to the spikes below."""
     if takes_apart(layer, params, engine):
         return products.signal_times(m, layer.to_matrix(params)[0], engine)
@@ -122,7 +122,7 @@ def transpose(layer: LinearMap, params: Params, m: Array, engine: Engine = Engin
 
 
 def gradient(
-    layer: LinearMap, params: Params, x: Array, m: Array, one: Array | float = 1.0, engine: Engine = Engine()
+    layer: Any, params: Params, x: Array, m: Array, one: Array | float = 1.0, engine: Engine = Engine()
 ) -> Params:
     """Σ x ⊗ m over every leading axis, shaped like `params`; `one` is the input of the bias."""
     if x.dtype == products.EXACT and takes_apart(layer, params, engine):
@@ -139,7 +139,7 @@ def gradient(
 class Collector:
     """Σ x ⊗ κ for a κ that comes step by step: what to keep of each step, and what to make of it in the end."""
 
-    layer: LinearMap
+    layer: Any  # a LinearMap
     params: Params
     x: Array  # [T, B, *in]
     engine: Engine

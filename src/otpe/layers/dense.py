@@ -9,6 +9,7 @@ from jax import Array
 
 from otpe.layers.base import lift
 
+
 class Dense(NamedTuple):
     """Parameters of one dense layer."""
 

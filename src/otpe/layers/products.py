@@ -1,9 +1,9 @@
 """Matrix products of spikes, from parts that are exact in 16 bits.
 
 A float32 is the sum of three bfloat16 numbers, and a spike, or a count up to 256, is one. So a product of spikes with
-anything is three products on the fast units of a GPU, with float32 accumulation: more exact than a native float32 product,
-and several times faster. The parts lie side by side in one wide matrix, so that it is one product with three sums; adding
-them up in one accumulator instead would lose the small parts, since these units cut off what they cannot hold.
+anything is three products on the fast units of a GPU, with float32 accumulation: more exact than a native float32
+product, and several times faster. The parts lie side by side in one wide matrix, so that it is one product with three
+sums; one sum for all would lose the small parts, since these units cut off what an accumulator cannot hold.
 """
 
 from typing import Any

@@ -11,7 +11,6 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -86,9 +85,7 @@ class Stepper:
             for i, layer in enumerate(state.layers)
         )
 
-    def learn(
-        self, params: Any, state: State, x: ArrayLike, labels: ArrayLike
-    ) -> tuple[State, Array, tuple[Any, ...]]:
+    def learn(self, params: Any, state: State, x: ArrayLike, labels: ArrayLike) -> tuple[State, Array, tuple[Any, ...]]:
         """`advance` and `emit` at once: the same, in fewer passes over the traces."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))

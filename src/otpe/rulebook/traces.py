@@ -8,8 +8,8 @@ WeightTraces     [B, n_in+1, n]    a number per weight: one row per input
 FactoredTraces   none              the last K inputs and membranes instead, of which the traces are made; exact while
                                    t ≤ K
 
-The bias is one more input that is always 1. A memory is what must be kept beside the rows. Each class can move its rows on
-(`advance`), make a gradient of them (`emit`), or do both in one pass over memory (`learn`).
+The bias is one more input that is always 1. A memory is what must be kept beside the rows. Each class can move its rows
+on (`advance`), make a gradient of them (`emit`), or do both in one pass over memory (`learn`).
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ class WeightTraces:
         return self.layer.from_rows((out.row * out.post).sum(0))
 
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
-        """Sample after sample: each trace is read once and written once, its share of the gradient added up on the way."""
+        """Sample after sample: each trace is read once and written once, and the gradient is added up on the way."""
         numbers, together = _numbers_apart((moved.now, moved.decay))
 
         def one_sample(_: None, dw: Array, rows: Rows, at: Any) -> tuple[Array, Rows, None]:

@@ -57,9 +57,7 @@ class Plan(NamedTuple):
     chunk: int | None  # how many steps at a time; None: all at once
 
 
-def gradients(
-    plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array
-) -> tuple[Array, tuple[Any, ...]]:
+def gradients(plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array) -> tuple[Array, tuple[Any, ...]]:
     """Mean loss over time and batch, and its gradient by the rule."""
     (steps, batch), chunk = spikes.shape[:2], plan.chunk
     task = Task(plan.net, plan.rule, engine, steps, params, labels)

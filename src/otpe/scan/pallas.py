@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
@@ -48,7 +49,7 @@ def recur(
     steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
     carry_0 = settled(step, fixed, carry, x_0)
     _, y_0 = jax.eval_shape(step, fixed, carry_0, x_0)
-    lanes = jnp.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
+    lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
     block, unroll = _block(count), 2 if interpret else UNROLL  # what interprets it takes long to compile
 

@@ -90,9 +90,7 @@ def _steps(
     net: Network, rule: Rule, how: Engine, traces: TraceChoice, params: Any, x: Array, y: Array
 ) -> tuple[Array, tuple[Any, ...]]:
     (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
-    step_form = stepper(
-        net, rule, traces=traces, batch=batch, steps=steps, narrow=x.dtype.itemsize == 1, **vars(how)
-    )
+    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=x.dtype.itemsize == 1, **vars(how))
 
     def add_step(carry: Any, x_t: Array) -> Any:
         state, total = carry

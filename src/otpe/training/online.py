@@ -19,7 +19,7 @@ from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule as named_rule
 from otpe.training.optimizer import ByValue
 
-QUARTERS = 4
+QUARTERS = 4  # more would save little, and compile longer
 
 
 def online_pass(
@@ -80,14 +80,14 @@ def _online_pass(
         updates, opt_state = update(grads, opt_state, params, value=loss)
         return (optax.apply_updates(params, updates), opt_state, state), loss
 
-    losses, carry = [], None
-    for stretch in _stretches(choice, steps):
+    losses, stretches = [], _stretches(choice, steps)
+    state = choice.remembering(stretches[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
+    for stretch in stretches:
         form = choice.remembering(stretch.stop)
-        if carry is None:
-            carry = (params, opt_state, form.init(batch, jax.tree.leaves(params)[0].dtype))
-        carry, more = scan.loop(partial(learn, form), (*carry[:2], form.widen(carry[2])), x[stretch])
+        carry = (params, opt_state, form.widen(state))
+        (params, opt_state, state), more = scan.loop(partial(learn, form), carry, x[stretch])
         losses.append(more)
-    return *carry[:2], jnp.concatenate(losses)
+    return params, opt_state, jnp.concatenate(losses)
 
 
 def _stretches(form: StepForm, steps: int) -> list[slice]:
