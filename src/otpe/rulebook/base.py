@@ -51,7 +51,7 @@ class Decays(NamedTuple):
     """What is left after one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
 
     ρ: Any  # of each neuron's membrane [B, n]; None per step for rules with a trace per input
-    own: Any  # of the layer as a whole; None for rules with a trace per weight, whose neurons each have their own
+    own: Any  # of the layer as a whole; None where a rule has a trace per weight and a "mean-reset" leak: it has ρ
     stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
 
 
@@ -165,7 +165,7 @@ class StepForm(Protocol):
         ...
 
     def remembering(self, steps: int) -> "StepForm":
-        """The same for a sequence of that many steps."""
+        """The same for a sequence of no more than that many steps."""
         ...
 
     def widen(self, state: Any) -> Any:

@@ -65,7 +65,7 @@ def stepper(
             engine=how,
             neuron=net.neurons[i],
             window=window(net, rule, i) if steps is None else steps,
-            endless=steps is None,
+            endless=True,
             narrow=narrow or i > 0,
             averages=local.averages is True,
             decaying=stages.changing_decays(net, rule, i),

@@ -81,7 +81,7 @@ def decays(net: Network, rule: Rule, layer: int, ρ: Array | None, means: Sequen
         mean = None if plain or stage == net.depth else means[stage]
         return plain_leak(net, stage) if mean is None else mean
 
-    own = decay(layer) if _as_a_whole(rule.at(layer, net.depth)) else None
+    own = decay(layer) if plain or _as_a_whole(rule.at(layer, net.depth)) else None
     return Decays(ρ=ρ, own=own, stages=tuple(map(decay, above(net, rule, layer))))
 
 

@@ -11,6 +11,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -44,7 +45,12 @@ class Info(NamedTuple):
 
     spikes: tuple[Array, ...]  # s_t of every layer                       [B, n]
     logits: Array  # what the loss looks at: s_t or o_t       [B, classes]
-    moved: tuple[Moved, ...]
+    moved: tuple[Moved, ...]  # what each layer saw and did
+
+    @property
+    def now(self) -> tuple[Now, ...]:
+        """g_t and ḡ_t of every layer."""
+        return tuple(at.now for at in self.moved)
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,11 @@ class Stepper:
         """Everything at rest, for `batch` samples side by side."""
         check.count("batch", batch)
         dtype = check.float_type(dtype)
-        return State(
+        state = State(
             layers=tuple(self._init_layer(i, batch, dtype) for i in range(self.net.depth)),
             readout=jnp.zeros((batch, *self.net.layers[-1].out_shape), dtype) if self.rule.readout == "leaky" else None,
         )
+        return jax.tree.map(jnp.copy, state)  # one array in two places could not be donated
 
     def traces_of(self, state: State) -> Any:
         return [layer.kept for layer in state.layers]
@@ -103,8 +110,8 @@ class Stepper:
         return any(isinstance(t, FactoredTraces) for t in self.traces)
 
     def remembering(self, steps: int) -> "Stepper":
-        """The same for a sequence of that many steps, where the traces keep track of steps."""
-        traces = (replace(t, window=steps) if isinstance(t, FactoredTraces) else t for t in self.traces)
+        """The same for a sequence of no more than that many steps from the start, so that none is ever forgotten."""
+        traces = (replace(t, window=steps, endless=False) if isinstance(t, FactoredTraces) else t for t in self.traces)
         return replace(self, traces=tuple(traces))
 
     def widen(self, state: State) -> State:

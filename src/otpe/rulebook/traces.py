@@ -25,7 +25,7 @@ from otpe.layers import LinearMap
 from otpe.neurons import LIF
 from otpe.rulebook.base import Decays, Now, Rows
 
-THREADS = 2**18  # enough to hide how long memory takes
+THREADS = 2**16  # enough to hide how long memory takes
 
 
 class Kept(NamedTuple):
@@ -116,6 +116,7 @@ class History(NamedTuple):
     ḡ: Array | None  # for rules that average for their own weights     [K, B, *out]
     decays: list[Array]  # of whole stages, where they are not constant     [K, B, 1…]
     slot: Array  # where the next step goes; K: to the start again  []
+    seen: Array  # how many of the K there are                      []
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class FactoredTraces:
     engine: Engine
     neuron: LIF
     window: int  # K
-    endless: bool  # may there be more than K steps?
+    endless: bool  # may there be more than K steps, so that the oldest is forgotten?
     narrow: bool  # are the inputs exact in a narrow type?
     averages: bool  # does the rule use ḡ for its own weights?
     decaying: int  # how many stages, the layer itself included, have a decay that changes
@@ -145,6 +146,7 @@ class FactoredTraces:
             ḡ=neuron if self.averages else None,
             decays=[sample] * self.decaying,
             slot=jnp.zeros((), jnp.int32),
+            seen=jnp.zeros((), jnp.int32),
         )
 
     def widen(self, kept: Kept) -> Kept:
@@ -153,8 +155,8 @@ class FactoredTraces:
         def longer(a: Array) -> Array:
             return jnp.pad(a, [(0, self.window - a.shape[0]), *[(0, 0)] * (a.ndim - 1)])
 
-        slot = kept.memory.slot
-        return Kept((), jax.tree.map(longer, kept.memory._replace(slot=None))._replace(slot=slot))
+        counts = {"slot": kept.memory.slot, "seen": kept.memory.seen}
+        return Kept((), jax.tree.map(longer, kept.memory._replace(slot=None, seen=None))._replace(**counts))
 
     def advance(self, local: Any, kept: Kept, moved: Moved) -> Kept:
         memory, K = kept.memory, self.window
@@ -171,31 +173,32 @@ class FactoredTraces:
             ḡ=None if memory.ḡ is None else write(memory.ḡ, moved.now.ḡ, slot),
             decays=[write(old, new, (slot - 1) % K) for old, new in zip(memory.decays, arrays, strict=True)],
             slot=slot + 1,
+            seen=jnp.minimum(memory.seen + 1, K),
         ))  # fmt: skip
 
     def emit(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> Any:
-        neuron, newest = self.neuron, kept.memory.slot - 1
-        history = kept.memory
+        neuron, history, step = self.neuron, kept.memory, jnp.arange(self.window)
         _, together = _numbers_apart((moved.decay.own, moved.decay.stages))
-        if self.endless:  # in the order of time, the newest last
-            history = jax.tree.map(lambda a: jnp.roll(a, -history.slot, 0), history._replace(slot=None))
-            newest = jnp.asarray(self.window - 1)
-        here = (jnp.arange(self.window) == newest).reshape(-1, *(1,) * q.ndim)
+        newest, lived = history.slot - 1, None
+        if self.endless:  # in the order of time, the newest last; before the first step there was nothing to decay
+            arrays = history._replace(slot=None, seen=None)
+            newest, lived = self.window - 1, self._column(step >= self.window - history.seen, q)
+            history = jax.tree.map(lambda a: jnp.roll(a, -kept.memory.slot, 0), arrays)
         collect = layers.Collector(self.layer, params, history.inputs, self.engine)
 
         def backward(q: Array, carry: Any, at: Any) -> Any:
-            (filters, collected), (here, v, ḡ, arrays) = carry, at
+            (filters, collected), (here, lived, v, ḡ, arrays) = carry, at
             g = neuron.pseudo_derivative(v)
             decay = Decays(neuron.survival(v, g), *together(arrays))
             filters, κ, _ = local.backward(filters, jnp.where(here, q, 0), Now(g, g if ḡ is None else ḡ), decay)
-            collected, share = collect.step(collected, κ)
+            collected, share = collect.step(collected, κ if lived is None else jnp.where(lived, κ, 0))
             return (filters, collected), share
 
         start = (local.start(jnp.zeros((), q.dtype), len(moved.decay.stages)), collect.start())
         (_, collected), shares = scan.recur(
             backward,
             start,
-            (here, history.v, history.ḡ, history.decays),
+            (self._column(step == newest, q), lived, history.v, history.ḡ, history.decays),
             fixed=q,
             reverse=True,
             backend=self.engine.backend,
@@ -205,6 +208,10 @@ class FactoredTraces:
     def learn(self, local: Any, kept: Kept, params: Any, q: Array, moved: Moved) -> tuple[Kept, Any]:
         kept = self.advance(local, kept, moved)
         return kept, self.emit(local, kept, params, q, moved)
+
+    def _column(self, a: Array, q: Array) -> Array:
+        """One number per remembered step, so that it broadcasts to numbers per neuron."""
+        return a.reshape(-1, *(1,) * q.ndim)
 
 
 Traces = InputTraces | WeightTraces | FactoredTraces

@@ -23,6 +23,7 @@ from jax.experimental.pallas import triton
 from otpe.scan.parts import Parts, Stacked, leaves, one_step, settled
 
 UNROLL = 10  # steps whose inputs are loaded together
+INTERPRETED_UNROLL = 2  # what interprets a kernel takes long to compile
 BLOCK = 128  # lanes of one program, one per thread
 PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multiprocessor of a large GPU
 
@@ -51,7 +52,7 @@ def recur(
     _, y_0 = jax.eval_shape(step, fixed, carry_0, x_0)
     lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
-    block, unroll = _block(count), 2 if interpret else UNROLL  # what interprets it takes long to compile
+    block, unroll = _block(count), INTERPRETED_UNROLL if interpret else UNROLL
 
     before, before_tree = _slots((fixed, carry), lanes)
     incoming, in_tree = _slots(x_0, lanes, steps)

@@ -34,6 +34,7 @@ def online_pass(
     traces: TraceChoice = "auto",
     precision: Precision = "float32",
     backend: Backend = "auto",
+    donate: bool = False,
 ) -> tuple[Any, Any, Array]:
     """Learn from one mini-batch step by step: every time step's loss makes one optimizer update.
 
@@ -43,6 +44,7 @@ def online_pass(
       optimizer: any optax optimizer.
       traces: how rules with a trace per weight keep it, see `otpe.stepper`.
       precision, backend: as in `otpe.gradients`.
+      donate: let the new parameters and optimizer state take the place of those given, which cannot be used any more.
 
     Returns:
       The new parameters, the new optimizer state, and the loss of each step [T].
@@ -55,11 +57,11 @@ def online_pass(
     check.optimizer(optimizer)
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     how = engine(backend, precision, params)
-    return _online_pass(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y)
+    learn = _online_pass_in_place if donate else _online_pass
+    return learn(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _online_pass(
+def _learn_online(
     net: Network,
     rule: Rule,
     optimizer: ByValue,
@@ -88,6 +90,10 @@ def _online_pass(
         (params, opt_state, state), more = scan.loop(partial(learn, form), carry, x[stretch])
         losses.append(more)
     return params, opt_state, jnp.concatenate(losses)
+
+
+_online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4))
+_online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6))
 
 
 def _stretches(form: StepForm, steps: int) -> list[slice]:

@@ -1,0 +1,61 @@
+"""Long sequences, a chunk at a time: the same gradient, in memory that does not grow with time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from theory.cases import LOCAL
+
+import otpe
+from otpe.rulebook import whole
+from otpe.testing import relative_error, scenario
+from otpe.training import offline
+
+
+@pytest.fixture(scope="module")
+def case():
+    return scenario(steps=11, leak=(0.9, 0.8, 0.95), seed=3)
+
+
+@pytest.mark.parametrize("rule", ["bptt", *LOCAL])
+def test_chunks_make_no_difference(case, rule):
+    wanted = otpe.gradients(*case, rule=rule)
+    for chunk in (1, 4, 10, 11, 50):  # with a rest and without, one step, all steps, more than there are
+        assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), wanted) < 1e-12
+
+
+def working_bytes(steps, chunk):
+    net = otpe.dense([6, 8, 5])
+    plan = whole.Plan(net, otpe.rule("otpe"), chunk)
+    params = net.init(jax.random.key(0), "float32")
+    run = jax.jit(lambda p, x, y: whole.gradients(plan, otpe.engine.Engine(), p, x, y))
+    spikes = jax.ShapeDtypeStruct((steps, 2, 6), jnp.bool_)
+    return (
+        run.lower(params, spikes, jax.ShapeDtypeStruct((2,), jnp.int32)).compile().memory_analysis().temp_size_in_bytes
+    )
+
+
+def test_memory_is_that_of_a_chunk():
+    assert working_bytes(20_000, None) > 15 * working_bytes(1_000, None)
+    # What is left to grow is one state per chunk, and here the input bits that are copied chunk by chunk.
+    assert working_bytes(20_000, 100) < working_bytes(20_000, None) / 10
+
+
+def test_a_long_sequence_is_cut_without_being_asked(case, monkeypatch):
+    seen = []
+    plan = whole.Plan
+    monkeypatch.setattr(whole, "Plan", lambda net, rule, chunk: seen.append(chunk) or plan(net, rule, chunk))
+    otpe.gradients(*case)
+    wanted = otpe.gradients(*case, chunk=11)
+    monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # room for four steps
+    assert relative_error(otpe.gradients(*case), wanted) < 1e-12
+    assert seen == [None, 11, 4]
+
+
+def test_twenty_thousand_steps():
+    net = otpe.dense([6, 8, 5], leak=0.9)
+    params = jax.tree.map(lambda p: 3 * p, net.init(jax.random.key(0), "float64"))
+    spikes = np.random.default_rng(0).random((20_000, 2, 6)) < 0.4
+    whole_gradient = otpe.gradients(net, params, spikes, [0, 1])
+    assert float(net.run(params, spikes).mean()) > 0.01
+    assert relative_error(otpe.gradients(net, params, spikes, [0, 1], chunk=300), whole_gradient) < 1e-10

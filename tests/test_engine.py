@@ -1,0 +1,139 @@
+"""The engine: which backend is taken, how exact it is, and that every rule is the same on all of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from theory.cases import LOCAL
+
+import otpe
+from otpe.engine import VARIABLE, Engine, engine
+from otpe.testing import assert_live, relative_error, scenario
+
+OFFLINE = ("bptt", *LOCAL)
+
+
+@pytest.fixture(scope="module")
+def case():
+    """float32, and widths and steps that are no multiple of anything."""
+    case = scenario((11, 9, 7, 5), steps=13, batch=3, leak=(0.9, 0.8, 0.95), seed=4)
+    assert_live(case)
+    return case._replace(
+        params=jax.tree.map(jnp.float32, case.params), spikes=np.asarray(case.spikes, np.uint8), labels=case.labels
+    )
+
+
+@pytest.mark.parametrize("rule", OFFLINE)
+def test_kernels_give_the_gradient_of_plain_loops(case, rule):
+    plain, kernels = (otpe.gradients(*case, rule=rule, backend=b) for b in ("plain", "interpret"))
+    assert relative_error(kernels, plain) < 1e-5
+
+
+@pytest.mark.parametrize("rule", ["otpe", "f-approx-deep-otpe"])
+def test_kernels_are_exact_in_float64(rule):
+    case = scenario((6, 8, 7, 5), leak=(0.9, 0.8, 0.95), reset="zero", seed=2)
+    plain, kernels = (otpe.gradients(*case, rule=rule, backend=b, chunk=5) for b in ("plain", "interpret"))
+    assert relative_error(kernels, plain) < 1e-12
+
+
+@pytest.mark.parametrize("traces", ["dense", "factored"])
+def test_kernels_learn_online_as_plain_loops_do(case, traces):
+    optimizer = optax.sgd(1e-3)
+    states = [
+        otpe.online_pass(*case[:2], optimizer.init(case.params), *case[2:], rule="deep-otpe", optimizer=optimizer,
+                         traces=traces, backend=backend)
+        for backend in ("plain", "interpret")
+    ]  # fmt: skip
+    assert relative_error(states[1][0], states[0][0]) < 1e-5
+    np.testing.assert_allclose(states[1][2], states[0][2], rtol=1e-5)
+
+
+def test_small_layers_are_cut_into_groups_of_samples():
+    """A batch with many divisors: the samples of a dense trace are worked on group by group."""
+    case = scenario((4, 3, 2), steps=3, batch=12)
+    steps = (
+        otpe.gradients(*case, rule="otpe", form="steps", traces="dense", backend=b) for b in ("plain", "interpret")
+    )
+    assert relative_error(*steps) < 1e-12
+
+
+def test_types_of_spikes_make_no_difference(case):
+    wanted = otpe.gradients(*case, backend="plain")
+    for dtype in (bool, np.uint8, np.int8, np.int32, np.float32):
+        for backend in ("plain", "interpret"):
+            given = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
+            assert given[0].dtype == jnp.float32
+            assert relative_error(given, wanted) < 1e-5
+
+
+def test_counts_up_to_255_are_exact():
+    case = scenario((5, 8, 4), steps=6)
+    counts = np.random.default_rng(0).integers(0, 256, case.spikes.shape)
+    params = jax.tree.map(lambda p: jnp.float32(p), case.params)
+    params = (params[0]._replace(kernel=params[0].kernel / 64), params[1])
+    spikes = [case.net.record(params, counts.astype(np.uint8), backend=b) for b in ("plain", "interpret")]
+    assert all(0 < s.mean() < 1 for s in spikes[0])
+    jax.tree.map(np.testing.assert_array_equal, *spikes)
+
+
+@pytest.mark.parametrize(("precision", "bound"), [("float32", 1e-5), ("tf32", 1e-2), ("bf16", 0.5)])
+def test_precision_is_a_setting(case, precision, bound):
+    plain = otpe.gradients(*case, backend="plain")
+    given = otpe.gradients(*case, backend="interpret", precision=precision)
+    assert relative_error(given, plain) < bound
+    if precision != "float32":
+        assert relative_error(given, plain) > 1e-7
+
+
+def test_differentiating_a_network_goes_through_the_plain_engine(case):
+    def total(params, backend, spikes=case.spikes):
+        return case.net.run(params, spikes, backend=backend).sum()
+
+    for spikes in (case.spikes, jnp.float32(case.spikes)):
+        kernels, plain = (jax.grad(total)(case.params, b, spikes) for b in ("interpret", "plain"))
+        assert relative_error(kernels, plain) == 0.0
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(kernels)) > 0
+
+
+def test_many_seeds_at_once(case):
+    params = jax.tree.map(lambda p: jnp.stack([p, 1.1 * p]), case.params)
+    one = lambda p: otpe.gradients(case.net, p, case.spikes, case.labels, backend="interpret")  # noqa: E731
+    together = jax.vmap(one)(params)
+    for k in range(2):
+        given, alone = (jax.tree.map(lambda a, k=k: a[k], tree) for tree in (together, params))
+        assert relative_error(given, one(alone)) < 1e-5
+
+
+def test_the_backend_follows_the_argument_then_the_environment_then_the_device(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert engine() == Engine("plain", "float32")  # these tests run on a CPU
+    assert engine(params=jnp.zeros(1)).backend == "plain"
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert engine().backend == "pallas"
+    assert engine(params=jnp.zeros(1)).backend == "plain"  # the parameters are on the CPU
+    monkeypatch.setenv(VARIABLE, "interpret")
+    assert engine().backend == "interpret"
+    assert engine("plain").backend == "plain"
+    monkeypatch.setenv(VARIABLE, "")
+    assert engine().backend == "pallas"
+
+
+def test_donated_parameters_give_the_same(case):
+    optimizer = optax.adamax(1e-2)
+    copy = jax.tree.map(jnp.copy, case.params)
+    kept, donated = (
+        otpe.online_pass(case.net, p, optimizer.init(p), *case[2:], optimizer=optimizer, donate=d)
+        for p, d in ((case.params, False), (copy, True))
+    )
+    assert relative_error(donated[0], kept[0]) == 0.0
+    assert not case.params[0].kernel.is_deleted()
+    assert copy[0].kernel.is_deleted()
+
+
+def test_a_fresh_state_can_be_donated():
+    case = scenario()
+    form = otpe.stepper(case.net, "f-deep-otpe", batch=3)
+    advance = jax.jit(form.advance, donate_argnums=1)
+    state, _ = advance(case.params, form.init(3), case.spikes[0])
+    advance(case.params, state, case.spikes[1])
