@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,11 @@ TOLERANCE = 1e-3  # float32; one spike that falls on the other side of the thres
 
 def main() -> None:
     args = arguments()
-    results = [measure(args, sizes) for sizes in args.sizes]
-    if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "runs": results}, indent=1) + "\n")
+    results = []
+    for sizes in args.sizes:
+        results.append(measure(args, sizes))
+        if args.json:  # after each, so that a run cut short leaves what it has
+            args.json.write_text(json.dumps({"machine": machine(), "runs": results}, indent=1) + "\n")
 
 
 def measure(args: argparse.Namespace, sizes: list[int]) -> dict[str, Any]:
@@ -47,6 +50,8 @@ def measure(args: argparse.Namespace, sizes: list[int]) -> dict[str, Any]:
     ours = OURS.contestants(problem)
     theirs, versions, absent, others = gather(args, problem)
     rows = {c.name: first_call(c) for c in (*ours, *theirs)}
+    if broken := [rows[c.name]["error"] for c in ours if "error" in rows[c.name]]:
+        raise SystemExit(f"ours did not run, so that there is nothing to compare with: {broken[0]}")
     check(rows, ours)
     race([c for c in (*ours, *theirs) if "error" not in rows[c.name]], rows, args)
     compare(rows)
@@ -102,6 +107,7 @@ def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant]
 
 def first_call(contestant: Contestant) -> dict[str, Any]:
     row: dict[str, Any] = {"rule": contestant.rule, "note": contestant.note}
+    print(f"first call of {contestant.name}", file=sys.stderr, flush=True)
     try:
         start = time.perf_counter()
         result = contestant.run()
@@ -126,7 +132,8 @@ def race(contestants: list[Contestant], rows: dict[str, dict], args: argparse.Na
     shuffle = np.random.default_rng(0)
     times: dict[str, list[float]] = {c.name: [] for c in contestants}
     spent = dict.fromkeys(times, 0.0)
-    for _ in range(args.rounds):
+    for done in range(args.rounds):
+        print(f"round {done + 1} of {args.rounds}", file=sys.stderr, flush=True)
         for i in shuffle.permutation(len(contestants)):
             c = contestants[i]
             if spent[c.name] < args.limit:
