@@ -86,9 +86,11 @@ def test_replace_updates_and_adds_up(backend):
 def test_kernels_work_under_vmap():
     wide, per_sample = arrays(4, (3, 5))
     stack = jnp.stack([wide, 2 * wide])
-    run = lambda w, b: scan.recur(
-        step, (jnp.zeros((3, 5)), jnp.zeros(())), (w, per_sample), fixed=jnp.ones(()), backend=b
-    )  # noqa: E731
+
+    def run(w, b):
+        carry = (jnp.zeros((3, 5)), jnp.zeros(()))
+        return scan.recur(step, carry, (w, per_sample), fixed=jnp.ones(()), backend=b)
+
     kernel, plain = (jax.vmap(lambda w, b=b: run(w, b))(stack) for b in ("interpret", "plain"))
     same(kernel, plain)
 

@@ -83,8 +83,9 @@ class Current(NamedTuple):
 
 def apply(layer: LinearMap, params: Params, x: Array, engine: Engine = Engine()) -> Array:
     """The current [..., *out_shape], the bias in it."""
+    x, leading = _rows(x.astype(_type(params)), layer.in_shape)
     with _precision(engine):
-        return layer.apply(params, x.astype(_type(params)))
+        return layer.apply(params, x).reshape(*leading, *layer.out_shape)
 
 
 def current(layer: Any, params: Params, x: Array, engine: Engine) -> Current:
@@ -115,10 +116,11 @@ def transpose(layer: Any, params: Params, m: Array, engine: Engine = Engine()) -
     """m Wᵀ: the signal [..., *out_shape] sent back through the map, to the spikes below."""
     if takes_apart(layer, params, engine):
         return products.signal_times(m, layer.to_matrix(params)[0], engine)
-    x = jax.ShapeDtypeStruct((*_leading(layer, m), *layer.in_shape), m.dtype)
+    m, leading = _rows(m, layer.out_shape)
+    x = jax.ShapeDtypeStruct((m.shape[0], *layer.in_shape), m.dtype)
     with _precision(engine):
         (q,) = jax.linear_transpose(lambda x: layer.apply(params, x, 0.0), x)(m)
-    return q
+    return q.reshape(*leading, *layer.in_shape)
 
 
 def gradient(
@@ -129,7 +131,9 @@ def gradient(
         parts = Stacked(jnp.stack(products.split(m, engine.precision).arrays, axis=-2))
         return layer.from_matrix(products.spikes_against(x, parts, *layer.in_shape), m.sum(range(m.ndim - 1)))
     like = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
-    x = x.astype(_type(params))
+    x, _ = _rows(x.astype(_type(params)), layer.in_shape)
+    m, _ = _rows(m, layer.out_shape)
+    one = jnp.reshape(one, (-1, *jnp.shape(one)[-len(layer.in_shape) :])) if jnp.ndim(one) else one
     with _precision(engine):
         (dw,) = jax.linear_transpose(lambda p: layer.apply(p, x, one), like)(m)
     return dw
@@ -187,5 +191,7 @@ def _type(params: Params) -> Any:
     return jax.tree.leaves(params)[0].dtype
 
 
-def _leading(layer: LinearMap, m: Array) -> tuple[int, ...]:
-    return m.shape[: m.ndim - len(layer.out_shape)]
+def _rows(a: Array, shape: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
+    """All leading axes as one, since many small products take longer than a large one; and what they were."""
+    leading = a.shape[: a.ndim - len(shape)]
+    return a.reshape(-1, *shape), leading

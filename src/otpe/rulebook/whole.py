@@ -4,9 +4,10 @@ Forwards, a layer's currents for all T·B rows are one matrix product, and its s
 Backwards, one more recurrence turns the signal q into κ and m, Σ_t x_t ⊗ κ_t is one matrix product, and m Wᵀ,
 the signal of the layer below, another. Nothing has a size of n_in · n_out · T.
 
-A long sequence is cut into chunks. The first pass keeps only the state in which each chunk begins; the second takes the
-chunks from the last to the first, runs each forwards once more, and hands its filters on to the chunk before. Memory
-is that of one chunk, the gradient the same.
+A sequence may be cut into chunks; the gradient is the same. The chunks are taken forwards, and then from the last to
+the first, each handing its filters on to the one before. For a long sequence the first pass keeps only the state in
+which each chunk begins, and the second runs each forwards once more: memory is that of one chunk. For a short one it
+keeps what the layers did, and currents and signals, which are only as long as a chunk, stay in a CPU's caches.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from otpe.rulebook.base import Now, Rule
 class Activity(NamedTuple):
     """What one layer did over a chunk."""
 
-    x: Array  # input spikes                  [T, B, *in]
     spikes: Array  # s_t                           [T, B, *out]
     v: Array  # v_t, from which g_t and ρ_t   [T, B, *out]
     ḡ: Array | None  # for rules that average        [T, B, *out]
@@ -38,6 +38,14 @@ class State(NamedTuple):
 
     layers: tuple[Any, ...]  # membrane u and average of the surrogate
     readout: Array | None  # o_t, where the loss looks at the leaky sum    [B, classes]
+
+
+class Ran(NamedTuple):
+    """What happened in a chunk."""
+
+    after: Any  # the state; None where it is not kept
+    activities: list[Activity]
+    logits: Array  # what the loss looks at    [T, B, classes]
 
 
 class Task(NamedTuple):
@@ -55,6 +63,7 @@ class Plan(NamedTuple):
     net: Network
     rule: Rule
     chunk: int | None  # how many steps at a time; None: all at once
+    keep: bool = False  # does the first pass keep what each layer did? Else it is computed again
 
 
 def gradients(plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array) -> tuple[Array, tuple[Any, ...]]:
@@ -62,35 +71,36 @@ def gradients(plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Ar
     (steps, batch), chunk = spikes.shape[:2], plan.chunk
     task = Task(plan.net, plan.rule, engine, steps, params, labels)
     if chunk is None or chunk >= steps:
-        return _learn(task, _rest(task), _filters_at_end(task), spikes)[1]
+        return _learn(task, _forward(task, _rest(task), spikes), _filters_at_end(task), spikes)[1]
 
-    chunks = steps // chunk
-    head, tail = spikes[: chunks * chunk], spikes[chunks * chunk :]
-    state, filters = _rest(task, batch), _filters_at_end(task, batch)
-    head = head.reshape(chunks, -1, *spikes.shape[1:])
-    state, starts = scan.loop(lambda state, x: (_forward(task, state, x)[0], state), state, head)
-    total = (jnp.zeros((), _dtype(task)), jax.tree.map(jnp.zeros_like, params))
-    if len(tail):
-        filters, total = _learn(task, state, filters, tail)
+    def first_pass(state: State, x: Array) -> tuple[State, Any]:
+        ran = _forward(task, state, x)
+        return ran.after, ran._replace(after=None) if plan.keep else state
 
-    def add_chunk(carry: Any, at: Any) -> tuple[Any, None]:
-        (filters, total), (state, x) = carry, at
-        filters, more = _learn(task, state, filters, x)
+    def second_pass(carry: Any, at: Any) -> tuple[Any, None]:
+        (filters, total), (kept, x) = carry, at
+        filters, more = _learn(task, kept if plan.keep else _forward(task, kept, x), filters, x)
         return (filters, jax.tree.map(jnp.add, total, more)), None
 
-    (_, total), _ = scan.loop(add_chunk, (filters, total), (starts, head), reverse=True)
+    chunks = steps // chunk
+    head, tail = spikes[: chunks * chunk].reshape(chunks, -1, *spikes.shape[1:]), spikes[chunks * chunk :]
+    state, kept = scan.loop(first_pass, _rest(task, batch), head)
+    filters, total = _filters_at_end(task, batch), (jnp.zeros((), _dtype(task)), jax.tree.map(jnp.zeros_like, params))
+    if len(tail):
+        filters, total = _learn(task, _forward(task, state, tail), filters, tail)
+    (_, total), _ = scan.loop(second_pass, (filters, total), (kept, head), reverse=True)
     return total
 
 
-def _learn(task: Task, state: State, filters: list[Any], x: Array) -> tuple[list[Any], tuple[Array, tuple[Any, ...]]]:
+def _learn(task: Task, ran: Ran, filters: list[Any], x: Array) -> tuple[list[Any], tuple[Array, tuple[Any, ...]]]:
     """The filters before a chunk, and the chunk's share of the loss and of its gradient."""
     net, params, share = task.net, task.params, x.shape[0] / task.steps
-    _, activities, logits = _forward(task, state, x)
-    loss, q = losses.cross_entropy_and_signal(logits, task.labels)
+    loss, q = losses.cross_entropy_and_signal(ran.logits, task.labels)
     loss, q = share * loss, share * q
+    inputs = [layers.narrow(net.layers[0], params[0], x, task.engine), *(a.spikes for a in ran.activities)]
     before, grads = [], []
     for i in reversed(range(net.depth)):
-        now, grad, m = _backward(task, i, activities, filters[i], q)
+        now, grad, m = _backward(task, i, inputs[i], ran.activities, filters[i], q)
         before.append(now)
         grads.append(grad)
         if i > 0:
@@ -124,8 +134,7 @@ def _dtype(task: Task) -> Any:
     return jax.tree.leaves(task.params)[0].dtype
 
 
-def _forward(task: Task, state: State, x: Array) -> tuple[State, list[Activity], Array]:
-    """The state after a chunk, what each layer did in it, and what the loss looks at."""
+def _forward(task: Task, state: State, x: Array) -> Ran:
     activities, after = [], []
     for i in range(task.net.depth):
         x = layers.narrow(task.net.layers[i], task.params[i], x, task.engine)
@@ -134,14 +143,14 @@ def _forward(task: Task, state: State, x: Array) -> tuple[State, list[Activity],
         after.append(carry)
         x = here.spikes
     if state.readout is None:
-        return State(tuple(after), None), activities, x
+        return Ran(State(tuple(after), None), activities, x)
 
     def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
         o = task.net.readout_leak * o + s
         return o, o
 
     o, logits = scan.recur(leaky, state.readout, x, backend=task.engine.backend)
-    return State(tuple(after), o), activities, logits
+    return Ran(State(tuple(after), o), activities, logits)
 
 
 def _forward_layer(task: Task, i: int, state: Any, x: Array) -> tuple[Activity, Any]:
@@ -161,14 +170,14 @@ def _forward_layer(task: Task, i: int, state: Any, x: Array) -> tuple[Activity, 
     mean = None
     if stages.wants_mean(net, rule, i):
         mean = stages.mean_survival(neuron.survival(v, neuron.pseudo_derivative(v)), layer.out_shape)
-    return Activity(x, s, v, ḡ, mean), after
+    return Activity(s, v, ḡ, mean), after
 
 
-def _backward(task: Task, i: int, activities: list[Activity], filters: Any, q: Array) -> tuple[Any, Any, Any]:
+def _backward(task: Task, i: int, x: Array, activities: list[Activity], filters: Any, q: Array) -> tuple[Any, Any, Any]:
     """The filters before the chunk, the gradient of the layer's weights, and the signal for the layer below."""
     net, rule, here = task.net, task.rule, activities[i]
     local, layer, neuron = rule.at(i, net.depth), net.layers[i], net.neurons[i]
-    collect = layers.Collector(layer, task.params[i], here.x, task.engine)
+    collect = layers.Collector(layer, task.params[i], x, task.engine)
 
     def backward(_: None, carry: Any, at_t: Any) -> Any:
         filters, collected = carry
@@ -177,11 +186,12 @@ def _backward(task: Task, i: int, activities: list[Activity], filters: Any, q: A
         decay = stages.decays(net, rule, i, neuron.survival(v, g), means)
         filters, κ, m = local.backward(filters, q, Now(g, g if ḡ is None else ḡ), decay)
         collected, kept = collect.step(collected, κ)
-        return (filters, collected), (kept, m if i > 0 else None)
+        m = None if i == 0 or m is kept else m  # BPTT sends down what it learns from: one array is enough
+        return (filters, collected), (kept, m)
 
     means = [stages.per_sample(a.mean, layer.out_shape) if j >= i else None for j, a in enumerate(activities)]
     carry = (filters, collect.start())
     (filters, collected), (kept, m) = scan.recur(
         backward, carry, (q, here.v, here.ḡ, means), reverse=True, backend=task.engine.backend
     )
-    return filters, collect.gradient(collected, kept), m
+    return filters, collect.gradient(collected, kept), kept if m is None else m

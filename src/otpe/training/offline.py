@@ -17,7 +17,8 @@ from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule as named_rule
 
 Form = Literal["whole", "steps"]
-MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks
+MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
+ROWS = 640  # time steps times samples that a CPU works on at a time
 
 
 def gradients(
@@ -58,15 +59,20 @@ def gradients(
     check.count("chunk", 1 if chunk is None else chunk)
     form, how = _form(rule, form), engine(backend, precision, params)
     if form == "whole":
-        return _whole(whole.Plan(net, rule, chunk or _chunk_that_fits(net, params, x)), how, params, x, y)
+        return _whole(_plan(net, rule, how, chunk, params, x), how, params, x, y)
     return _steps(net, rule, how, traces, params, x, y)
 
 
-def _chunk_that_fits(net: Network, params: Any, x: Array) -> int | None:
-    """How many steps to keep at a time, if not all."""
+def _plan(net: Network, rule: Rule, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
+    """How many steps at a time, if not all."""
+    steps, batch = x.shape[:2]
     numbers = 4 * sum(math.prod(layer.out_shape) for layer in net.layers)  # per neuron about s, v, ḡ and q
-    step = x.shape[1] * numbers * jax.tree.leaves(params)[0].dtype.itemsize
-    return None if x.shape[0] * step <= MEMORY else max(1, MEMORY // step)
+    step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
+    if chunk is not None or steps * step > MEMORY:
+        return whole.Plan(net, rule, chunk or max(1, MEMORY // step))
+    if how.backend == "plain" and steps * batch > ROWS:
+        return whole.Plan(net, rule, max(1, ROWS // batch), keep=True)
+    return whole.Plan(net, rule, None)
 
 
 def _form(rule: Rule, form: Form | None) -> Form:
