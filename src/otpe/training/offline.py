@@ -18,7 +18,7 @@ from otpe.rulebook.named import rule as named_rule
 
 Form = Literal["whole", "steps"]
 MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
-ROWS = 640  # time steps times samples that a CPU works on at a time
+ROWS = 1280  # time steps times samples that a CPU works on at a time
 
 
 def gradients(
