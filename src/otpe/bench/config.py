@@ -36,6 +36,11 @@ class BenchConfig:
     depths: tuple[int, ...] = (2, 3, 4, 6)
     """Axis: layers, output included, all as wide as the base network's second size."""
 
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Of matrix products, on a GPU."""
+    backend: Literal["auto", "plain", "pallas", "interpret"] = "auto"
+    """plain: ordinary JAX; pallas: fused GPU kernels; auto: whichever the device has."""
+
     seconds: float = 1.0
     """How long each point is repeated; at least three times."""
     max_gb: float = 1.0

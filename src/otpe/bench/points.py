@@ -150,14 +150,13 @@ def step(point: Point) -> Recipe:
     form = stepper(net, point.rule, batch=point.batch, **{"traces": "dense", **point.options})
 
     def function(params: Any, state: Any, x: Any, labels: Any) -> Any:
-        state, info = form.advance(params, state, x)
-        return state, form.emit(params, state, info, labels)
+        state, *emitted = form.learn(params, state, x, labels)
+        return state, emitted
 
     def start(compiled: Any) -> Callable[[], Any]:
         params, (spikes, labels) = _params(net), mini_batch(point)
         stream = itertools.cycle(list(spikes[:STREAM]))
-        # At rest, parts of the state are one and the same array of zeros, which cannot be given away twice.
-        state = jax.tree.map(jnp.copy, form.init(point.batch, "float32"))
+        state = form.init(point.batch, "float32")
 
         def call() -> Any:
             nonlocal state

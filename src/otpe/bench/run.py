@@ -18,7 +18,7 @@ INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 def prepare(config: BenchConfig, options: Mapping[str, Any] | None = None) -> Callable[[], int]:
     """Check everything, and return the job. `options` are keyword arguments for every function that is measured."""
     config = plan.checked(config)
-    heats = plan.heats(config, options)
+    heats = plan.heats(config, {"precision": config.precision, "backend": config.backend, **(options or {})})
     files.folder(config.out)
     return lambda: run(config, heats)
 
