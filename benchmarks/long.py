@@ -1,4 +1,4 @@
-"""An offline gradient over a long sequence, all at once and in chunks: memory as XLA plans it, time, and that both agree.
+"""An offline gradient over a long sequence, all at once and in chunks: memory as XLA plans it, time, and agreement.
 
     python benchmarks/long.py                                  # T 20,000, 128-256-256-10, batch 4
     python benchmarks/long.py --steps 1000 5000 20000 --json benchmarks/results/long-cpu.json
