@@ -37,6 +37,14 @@ class PerStepOnly:
     init, advance, emit = otpe.Ottt.init, otpe.Ottt.advance, otpe.Ottt.emit
 
 
+class PerWeightOnly:
+    trace, order, stage_leak, averages = "weight", 0, "plain", False
+    init, advance, emit = otpe.Ostl.init, otpe.Ostl.advance, otpe.Ostl.emit
+
+
+PER_STEP = otpe.Rule("steps", PerWeightOnly(), PerWeightOnly())
+
+
 def surrogate(function):
     net = otpe.dense([4, 3], surrogate=function)
     return otpe.gradients(net, net.init(jax.random.key(0)), SPIKES, LABELS)
@@ -137,6 +145,14 @@ MESSAGES = [
     (lambda: step("otpe", NAN[3]), ValueError, r"spikes hold nan at \[1, 2\]"),
     (lambda: step("otpe", SPIKES[0], labels=[0, 3]), ValueError, r"labels run from 0 to 3, expected 0 to 2"),
     (lambda: step("rtrl", SPIKES[0], labels=[0]), ValueError, r"labels have the shape \[1\], expected \[2\]"),
+    # the engine
+    (lambda: grads(chunk=0), ValueError, r"chunk is 0, expected a whole number above 0"),
+    (lambda: grads(backend="cuda"), ValueError, r"backend 'cuda' is not known. Expected one of: 'auto', 'plain', 'pallas', 'interpret'"),
+    (lambda: grads(precision="fp32"), ValueError, r"precision 'fp32' is not known. Did you mean 'tf32'\? Expected one of: 'float32'"),
+    (lambda: online(backend="triton"), ValueError, r"backend 'triton' is not known"),
+    (lambda: NET.run(PARAMS, SPIKES, precision=16), ValueError, r"precision 16 is not known"),
+    (lambda: otpe.stepper(NET, "otpe", precision="high"), ValueError, r"precision 'high' is not known"),
+    (lambda: otpe.stepper(NET, PER_STEP, traces="factored"), ValueError, r"rule 'steps' has no whole-sequence form, which factored traces are made by"),
     # parameters
     (lambda: grads(params=PARAMS[:1]), ValueError, r"params has 1 entries, expected a tuple of 2, one per layer. net.init"),
     (lambda: grads(params={"kernel": 1}), ValueError, r"params has the type dict, expected a tuple of 2"),
@@ -177,3 +193,13 @@ def test_a_constant_inside_jit_is_still_looked_at():
     constant = jnp.asarray(NAN)
     with pytest.raises(ValueError, match="spikes hold nan"):
         jax.jit(lambda params: otpe.gradients(NET, params, constant, LABELS)[0])(PARAMS)
+
+
+def test_a_backend_from_the_environment_is_checked(monkeypatch):
+    monkeypatch.setenv("OTPE_BACKEND", "gpu")
+    with pytest.raises(ValueError, match=r"from the environment variable OTPE_BACKEND\) 'gpu' is not known"):
+        grads()
+
+
+def test_a_rule_without_a_backward_form_learns_with_dense_traces():
+    assert [type(t).__name__ for t in otpe.stepper(NET, PER_STEP, batch=128, steps=1).traces] == ["WeightTraces"] * 2
