@@ -153,6 +153,10 @@ MESSAGES = [
     (lambda: NET.run(PARAMS, SPIKES, precision=16), ValueError, r"precision 16 is not known"),
     (lambda: otpe.stepper(NET, "otpe", precision="high"), ValueError, r"precision 'high' is not known"),
     (lambda: otpe.stepper(NET, PER_STEP, traces="factored"), ValueError, r"rule 'steps' has no whole-sequence form, which factored traces are made by"),
+    (lambda: otpe.stepper(NET, "rtrl", backend="x"), ValueError, r"backend 'x' is not known"),
+    (lambda: grads(form="steps", chunk=3), ValueError, r"chunk is 3, but form='steps' keeps no sequence to cut"),
+    (lambda: online(donate="no"), TypeError, r"donate is 'no', expected True or False"),
+    (lambda: otpe.stepper(NET, "otpe", narrow=1), TypeError, r"narrow is 1, expected True or False"),
     # parameters
     (lambda: grads(params=PARAMS[:1]), ValueError, r"params has 1 entries, expected a tuple of 2, one per layer. net.init"),
     (lambda: grads(params={"kernel": 1}), ValueError, r"params has the type dict, expected a tuple of 2"),

@@ -60,6 +60,11 @@ def count(what: str, value: object) -> None:
         raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
 
 
+def flag(what: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{what} is {value!r}, expected True or False.")
+
+
 def one_of(what: str, name: object, known: Iterable[str]) -> None:
     """Refuse an unknown name, and suggest the nearest one."""
     known = list(known)

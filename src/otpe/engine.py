@@ -52,13 +52,13 @@ def engine(backend: Backend = "auto", precision: Precision = "float32", params: 
 
 def plain_when_differentiated(run: Callable[..., Any]) -> Callable[..., Any]:
     """`run(what, engine, *arrays)`; for `jax.grad`, for which kernels have no answer, the same by the plain engine."""
-    either = jax.custom_jvp(run, nondiff_argnums=(0, 1))
+    fast = jax.custom_jvp(run, nondiff_argnums=(0, 1))
 
-    @either.defjvp
+    @fast.defjvp
     def _(what: Any, engine: Engine, arrays: Any, tangents: Any) -> Any:
         return jax.jvp(partial(run, what, Engine("plain", engine.precision)), arrays, tangents)
 
-    return either
+    return lambda what, engine, *arrays: (run if engine.backend == "plain" else fast)(what, engine, *arrays)
 
 
 def _from_environment() -> Backend:
@@ -72,4 +72,5 @@ def _platform(params: Any) -> str:
     for leaf in jax.tree.leaves(params):
         if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
             return next(iter(leaf.devices())).platform
-    return jax.default_backend()
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return getattr(device, "platform", device) or jax.default_backend()

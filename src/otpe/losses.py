@@ -31,7 +31,7 @@ def cross_entropy_and_signal(logits: Array, labels: Array) -> tuple[Array, Array
     grown = jnp.exp(shifted)
     total = grown.sum(-1, keepdims=True)
     rows = math.prod(logits.shape[:-1])
-    loss = (jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)).sum() / rows
+    loss = (jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)).mean()
     return loss, (grown / total - right) * (1 / rows)
 
 

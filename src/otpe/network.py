@@ -137,7 +137,7 @@ def dense(
 
 def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[Array, ...]:
     dtype, recorded = jax.tree.leaves(params)[0].dtype, []
-    for layer, neuron, p in zip(net.layers, net.neurons, params, strict=True):
+    for layer, above, neuron, p in zip(net.layers, (*net.layers[1:], None), net.neurons, params, strict=True):
         x = layers.narrow(layer, p, x, engine)
         current = layers.current(layer, p, x, engine)  # all T·B rows at once: nothing flows between layers over time
 
@@ -146,8 +146,9 @@ def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[A
             return fired.u, fired.spikes
 
         rest = jnp.zeros((x.shape[1], *layer.out_shape), dtype)
-        _, x = scan.recur(fire, rest, current.terms, fixed=current.bias, backend=engine.backend)
-        recorded.append(x)
+        _, s = scan.recur(fire, rest, current.terms, fixed=current.bias, backend=engine.backend)
+        recorded.append(s)
+        x = s if above is None else s.astype(layers.spike_type(above, p, engine))
     return tuple(recorded)
 
 

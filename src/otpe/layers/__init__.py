@@ -9,9 +9,9 @@ from otpe.layers.base import (
     apply,
     current,
     gradient,
+    kept_shape,
     lift,
     narrow,
-    pad,
     spike_type,
     takes_apart,
     transpose,
@@ -21,5 +21,5 @@ from otpe.layers.dense import Dense, DenseLayer
 
 __all__ = [
     "Collector", "Current", "Dense", "DenseLayer", "LinearMap", "Matrix", "WeightRows",
-    "apply", "current", "gradient", "lift", "narrow", "pad", "spike_type", "takes_apart", "transpose", "unlift",
+    "apply", "current", "gradient", "kept_shape", "lift", "narrow", "spike_type", "takes_apart", "transpose", "unlift",
 ]  # fmt: skip

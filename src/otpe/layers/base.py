@@ -107,9 +107,11 @@ def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Array:
     return x.astype(spike_type(layer, params, engine) if small else _type(params))
 
 
-def pad(x: Array) -> Array:
-    """Narrow spikes as they are best kept to be multiplied often; `gradient` does not mind zeros at the end."""
-    return products.aligned(x, -1) if x.dtype == products.EXACT else x
+def kept_shape(layer: LinearMap, params: Params, dtype: Any, engine: Engine) -> tuple[int, ...]:
+    """The shape in which inputs are best kept to be multiplied often: with zeros at the end, which `gradient` drops."""
+    if dtype != products.EXACT or not takes_apart(layer, params, engine):
+        return layer.in_shape
+    return products.aligned(jax.numpy.zeros(layer.in_shape), -1).shape
 
 
 def transpose(layer: Any, params: Params, m: Array, engine: Engine = Engine()) -> Array:
@@ -168,7 +170,8 @@ class Collector:
 
 def takes_apart(layer: LinearMap, params: Params, engine: Engine) -> bool:
     """Is the product of exact spikes with this layer's weights made from parts?"""
-    return engine.backend != "plain" and isinstance(layer, Matrix) and _type(params) == jnp.float32
+    flat = len(layer.in_shape) == len(layer.out_shape) == 1
+    return engine.backend != "plain" and flat and isinstance(layer, Matrix) and _type(params) == jnp.float32
 
 
 def lift(x: Array) -> Array:

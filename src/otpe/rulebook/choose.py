@@ -51,9 +51,10 @@ def stepper(
             f"rule {rule.name!r} has no per-step form: it needs the whole sequence before it can give a gradient."
             " Use otpe.gradients, or a rule that learns online: 'rtrl' is as exact, 'otpe' scales."
         )
+    check.flag("narrow", narrow)
+    how = engine(backend, precision)
     if isinstance(rule.output, NonLocal):
         return rule.output.stepper(net, rule)
-    how = engine(backend, precision)
 
     def kept_by(i: int) -> Traces:
         kind = _kind(net, rule, i, traces, batch, steps, how)
@@ -67,7 +68,7 @@ def stepper(
             window=window(net, rule, i) if steps is None else steps,
             endless=True,
             narrow=narrow or i > 0,
-            averages=local.averages is True,
+            averages=bool(local.averages) and local.averages != "below",
             decaying=stages.changing_decays(net, rule, i),
         )
 
@@ -97,6 +98,11 @@ def _kind(
         if choice == "dense":
             raise ValueError(
                 f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight; use traces='factored' or 'auto'."
+            )
+        if not isinstance(rule.at(i, net.depth), WholeSequence):
+            raise ValueError(
+                f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight, and rule {rule.name!r} has no"
+                " whole-sequence form to do without; use a rule that has one, or give the layer rows and to_rows."
             )
         return FactoredTraces
     if not isinstance(rule.at(i, net.depth), WholeSequence):

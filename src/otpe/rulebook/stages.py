@@ -62,7 +62,7 @@ def _as_a_whole(local: Any) -> bool:
 def keeps_average(net: Network, rule: Rule, layer: int) -> bool:
     """Is ḡ of this layer ever looked at? The first layer sends nothing below."""
     averages = rule.at(layer, net.depth).averages
-    return averages is True or (averages == "below" and layer > 0)
+    return bool(averages) and (averages != "below" or layer > 0)
 
 
 def changing_decays(net: Network, rule: Rule, layer: int) -> int:

@@ -141,7 +141,7 @@ class FactoredTraces:
         neuron = jnp.zeros((self.window, batch, *self.layer.out_shape), dtype)
         sample = jnp.zeros((self.window, batch, *(1,) * len(self.layer.out_shape)), dtype)
         return neuron, History(
-            inputs=layers.pad(jnp.zeros((self.window, batch, *self.layer.in_shape), spikes)),
+            inputs=jnp.zeros((self.window, batch, *layers.kept_shape(self.layer, like, spikes, self.engine)), spikes),
             v=neuron,
             ḡ=neuron if self.averages else None,
             decays=[sample] * self.decaying,
@@ -163,12 +163,14 @@ class FactoredTraces:
         slot = memory.slot % K
 
         def write(history: Any, value: Any, slot: Array) -> Any:
-            return jax.lax.dynamic_update_index_in_dim(history, value.astype(history.dtype), slot, 0)
+            missing = [(0, full - size) for full, size in zip(history.shape[1:], value.shape, strict=True)]
+            value = jnp.pad(value.astype(history.dtype), missing)
+            return jax.lax.dynamic_update_index_in_dim(history, value, slot, 0)
 
         # The decays that led here belong to the step before: they say what is left of it.
         arrays, _ = _numbers_apart((moved.decay.own, moved.decay.stages))
         return Kept((), History(
-            inputs=write(memory.inputs, layers.pad(moved.x.astype(memory.inputs.dtype)), slot),
+            inputs=write(memory.inputs, moved.x, slot),
             v=write(memory.v, moved.v, slot),
             ḡ=None if memory.ḡ is None else write(memory.ḡ, moved.now.ḡ, slot),
             decays=[write(old, new, (slot - 1) % K) for old, new in zip(memory.decays, arrays, strict=True)],

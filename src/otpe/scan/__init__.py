@@ -43,9 +43,10 @@ def recur(
       reverse: the last step comes first; the outputs keep the order of time.
     """
 
-    if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs):
+    interpret = backend == "interpret"
+    if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs, interpret=interpret):
         return plain.recur(step, fixed, _at_full_size(step, fixed, carry, one_step(xs)), xs, reverse=reverse)
-    return _kernels().recur(step, fixed, carry, xs, reverse=reverse, interpret=backend == "interpret")
+    return _kernels().recur(step, fixed, carry, xs, reverse=reverse, interpret=interpret)
 
 
 def replace(
@@ -60,11 +61,10 @@ def replace(
         carry, new, y = step(fixed, carry, *at)
         return carry, (new, y)
 
-    if backend == "plain" or not _kernels().can_run(update, fixed, carry, (old, xs)):
+    how = {"replaced": len(jax.tree.leaves(old)), "interpret": backend == "interpret"}
+    if backend == "plain" or not _kernels().can_run(update, fixed, carry, (old, xs), **how):
         return plain.replace(step, fixed, carry, old, xs)
-    carry, (new, ys) = _kernels().recur(
-        update, fixed, carry, (old, xs), replaced=len(jax.tree.leaves(old)), interpret=backend == "interpret"
-    )
+    carry, (new, ys) = _kernels().recur(update, fixed, carry, (old, xs), **how)
     return carry, new, ys
 
 

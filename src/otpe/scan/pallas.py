@@ -28,9 +28,37 @@ BLOCK = 128  # lanes of one program, one per thread
 PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multiprocessor of a large GPU
 
 
-def can_run(step: Any, fixed: Any, carry: Any, xs: Any) -> bool:
-    """A kernel cannot reach arrays that the step closes over, such as the learned slope of a surrogate."""
-    return not jax.make_jaxpr(step)(fixed, carry, one_step(xs)).consts
+_NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sort", "gather", "scatter", "iota", "rev")
+
+
+def can_run(step: Any, fixed: Any, carry: Any, xs: Any, *, interpret: bool = False, replaced: int = 0) -> bool:
+    """Is there a kernel for this step?
+
+    Not if it closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each other, which
+    they should not; or if it uses a function, or a 16-bit type, that kernels do not know.
+    """
+    steps = jax.make_jaxpr(step)(fixed, carry, one_step(xs))
+    if steps.consts or not _elementwise(steps.jaxpr):
+        return False
+    if interpret:
+        return True
+    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (fixed, carry, xs))
+    try:
+        jax.jit(lambda *args: recur(step, *args, replaced=replaced)).trace(*like).lower(lowering_platforms=("cuda",))
+    except Exception:  # each missing piece fails in its own way
+        return False
+    return True
+
+
+def _elementwise(jaxpr: Any) -> bool:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name.startswith(_NOT_ELEMENTWISE) and name != "reduce_precision":
+            return False
+        inner = (getattr(value, "jaxpr", None) for value in equation.params.values())
+        if not all(_elementwise(getattr(j, "jaxpr", j)) for j in inner if j is not None):
+            return False
+    return True
 
 
 def recur(
@@ -53,6 +81,8 @@ def recur(
     lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
     block, unroll = _block(count), INTERPRETED_UNROLL if interpret else UNROLL
+    if replaced and count % block:
+        block = 32  # one warp, in step: a lane that repeats another's work must not find it done
 
     before, before_tree = _slots((fixed, carry), lanes)
     incoming, in_tree = _slots(x_0, lanes, steps)

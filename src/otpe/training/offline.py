@@ -58,6 +58,8 @@ def gradients(
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("chunk", 1 if chunk is None else chunk)
     form, how = _form(rule, form), engine(backend, precision, params)
+    if form == "steps" and chunk is not None:
+        raise ValueError(f"chunk is {chunk}, but form='steps' keeps no sequence to cut. Leave chunk out.")
     if form == "whole":
         return _whole(_plan(net, rule, how, chunk, params, x), how, params, x, y)
     return _steps(net, rule, how, traces, params, x, y)

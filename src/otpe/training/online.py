@@ -55,6 +55,7 @@ def online_pass(
     y = check.labels(net.classes, labels, batch=x.shape[1])
     check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
+    check.flag("donate", donate)
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     how = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
