@@ -150,8 +150,8 @@ def step(point: Point) -> Recipe:
     form = stepper(net, point.rule, batch=point.batch, **{"traces": "dense", **point.options})
 
     def function(params: Any, state: Any, x: Any, labels: Any) -> Any:
-        state, *emitted = form.learn(params, state, x, labels)
-        return state, emitted
+        state, loss, grads = form.learn(params, state, x, labels)
+        return state, (loss, grads)
 
     def start(compiled: Any) -> Callable[[], Any]:
         params, (spikes, labels) = _params(net), mini_batch(point)
