@@ -121,10 +121,10 @@ def _kind(
 def _factored_is_less_work(layer: LinearMap, window: int, batch: int, how: Engine) -> bool:
     """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
 
-    Where that pays was measured: on a CPU (benchmarks/results/online-cpu.json), with several samples, from four inputs
+    Where that pays was measured: on a CPU (benchmarks/results/online-cpu.json), with several samples, from two inputs
     per step on; on a GPU, only where the traces are too large to be gone through in a few microseconds.
     """
     weights = math.prod(layer.in_shape) * math.prod(layer.out_shape)
     if how.backend != "plain" and weights * batch <= 2**21:
         return False
-    return batch >= 8 and 4 * window <= math.prod(layer.in_shape)
+    return batch >= 8 and 2 * window <= math.prod(layer.in_shape)
