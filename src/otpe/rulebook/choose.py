@@ -29,11 +29,11 @@ def stepper(
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> StepForm:
-    """The per-step form of a rule: `init`, `advance`, `emit`.
+    """The per-step form of a rule: `init`, `advance`, `emit`, and `learn` for the last two at once.
 
     Args:
-      traces: how rules with a number per weight keep it: "dense", one row per input; "factored", one row per
-        remembered step; "auto", whichever is less work for these shapes. Same gradients. No matter to the others.
+      traces: how rules with a number per weight keep it: "dense", one row per input; "factored", the inputs and
+        membranes it is made of; "auto", whichever is less work for these shapes. Same gradients. No matter to the others.
       batch: for how many samples side by side "auto" should choose.
       steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
         remembers until an input's share has sunk below rounding.

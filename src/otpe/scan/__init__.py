@@ -5,7 +5,7 @@ Kinds that have different floors:
 `recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by
          number, with nothing but broadcasting between them. One pass over memory; on a GPU, one kernel that walks all
          steps with the carry in registers.
-`replace`  the same over another axis, of samples or of remembered steps, for large arrays that are updated in place.
+`replace`  the same over another axis, such as that of samples, for large arrays that are updated in place.
 `loop`   anything else, such as a whole network step with an optimizer update in it.
 
 Nothing outside this folder knows how the steps are executed.
@@ -42,7 +42,6 @@ def recur(
       fixed: arrays that stay the same at every step.
       reverse: the last step comes first; the outputs keep the order of time.
     """
-
     interpret = backend == "interpret"
     if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs, interpret=interpret):
         return plain.recur(step, fixed, _at_full_size(step, fixed, carry, one_step(xs)), xs, reverse=reverse)
