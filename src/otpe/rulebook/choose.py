@@ -33,7 +33,7 @@ def stepper(
 
     Args:
       traces: how rules with a number per weight keep it: "dense", one row per input; "factored", the inputs and
-        membranes it is made of; "auto", whichever is less work for these shapes. Same gradients. No matter to the others.
+        membranes it is made of; "auto", whichever is less work for these shapes. Same gradients; no matter to others.
       batch: for how many samples side by side "auto" should choose.
       steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
         remembers until an input's share has sunk below rounding.
