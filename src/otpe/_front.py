@@ -1,6 +1,6 @@
 """The public names of `otpe`, which come in the moment one of them is asked for."""
 
-from otpe import testing
+from otpe import datasets, testing
 from otpe.analysis import Alignment, alignment, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import accuracy, predict
@@ -13,6 +13,6 @@ from otpe.training import gradients, online_pass
 __all__ = [
     "LIF", "Alignment", "Approx", "Bptt", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl", "Otpe", "Ottt",
     "Rtrl", "Rule",
-    "accuracy", "alignment", "arctan", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
+    "accuracy", "alignment", "arctan", "datasets", "dense", "fast_sigmoid", "gaussian", "gradients", "online_pass",
     "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "testing", "triangular",
 ]  # fmt: skip

@@ -1,0 +1,188 @@
+"""SHD, SSC, and any other folder of recordings in their layout.
+
+A file is read and binned once; its frames are kept beside it, in `otpe-cache`, or in the user's cache where that
+folder may not be written.
+"""
+
+import hashlib
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from otpe import check
+from otpe.datasets import cache, hdf5
+from otpe.datasets.fetch import SOURCES, command, fetch
+from otpe.datasets.frames import Binning, frames
+from otpe.datasets.frameset import FrameSet, frameset
+from otpe.datasets.splits import Holdout, holdout
+
+Split = Literal["train", "valid", "test"]
+SPLITS = ("train", "valid", "test")
+ENDINGS = (".h5", ".hdf5", ".h5.zip", ".hdf5.zip")
+
+
+class Recordings(NamedTuple):
+    """A whole file, binned."""
+
+    frames: np.ndarray  # [R, T, N]
+    lengths: np.ndarray | None  # [R]
+    labels: np.ndarray  # [R]
+    speakers: np.ndarray | None  # [R]
+    names: tuple[str, ...]
+
+
+def shd(
+    root: str | Path,
+    split: Split = "train",
+    bins: int | Binning = 50,
+    *,
+    validation: Literal["first", "stratified", "none"] | Holdout = "first",
+    keep_empty: bool = False,
+    download: bool = False,
+) -> FrameSet:
+    """Spiking Heidelberg Digits: 20 spoken digits on 700 units, from `shd_train.h5` and `shd_test.h5` (or their zips).
+
+    `bins`: time steps over each recording's own duration, each a count of spikes (the paper: 50); or a `Binning`, for
+    steps of fixed time, zeros and ones, pooled units. `validation`: SHD has no file for it; "first" holds out the first
+    tenth of the training file, as the paper does, "stratified" a tenth of every class, "none" nothing; or a `Holdout`.
+    `download=True` fetches what is missing, with its hash checked.
+    """
+    return _official("shd", Path(root), split, bins, holdout(validation), keep_empty=keep_empty, download=download)
+
+
+def ssc(
+    root: str | Path,
+    split: Split = "train",
+    bins: int | Binning = 50,
+    *,
+    keep_empty: bool = False,
+    download: bool = False,
+) -> FrameSet:
+    """Spiking Speech Commands: 35 spoken words on 700 units, with a file for every split. Else as `shd`."""
+    return _official("ssc", Path(root), split, bins, None, keep_empty=keep_empty, download=download)
+
+
+def folder(
+    root: str | Path,
+    split: Split = "train",
+    bins: int | Binning = 50,
+    *,
+    units: int,
+    validation: Literal["first", "stratified", "none"] | Holdout = "first",
+    keep_empty: bool = False,
+) -> FrameSet:
+    """Any folder with files in SHD's layout, named `train.h5`, `anything_test.h5` and so on, with this many units.
+
+    Where there is no file for "valid", it is held out of the training file. Else as `shd`.
+    """
+    check.count("units", units)
+    check.one_of("split", split, SPLITS)
+    root, held_out = Path(root), holdout(validation)
+    in_file = "train" if split == "valid" and _only(root, "valid") is None else split
+    path = _only(root, in_file)
+    if path is None:
+        raise FileNotFoundError(
+            f"{root} holds no {in_file}.h5, nor anything_{in_file}.h5{_there(root)}. Name the folder that does."
+        )
+    whole = in_file == "test" or _only(root, "valid") is not None
+    return _part(load(path, units, Binning.of(bins), keep_empty=keep_empty), split, None if whole else held_out)
+
+
+def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) -> Recordings:
+    """All recordings of one file, from the cache if it was binned like this before."""
+    binning = binning.checked(units)
+    about = path.stat()
+    stamp = {
+        "frames": 1,
+        "source": {"name": path.name, "size": about.st_size, "modified": about.st_mtime_ns},
+        "binning": asdict(binning),
+        "units": units,
+        "keep_empty": keep_empty,
+    }
+    places = _places(path, binning)
+    for place in places:
+        kept = cache.read(*place, stamp)
+        if kept is not None:
+            return _recordings(kept)
+    arrays = _binned(path, units, binning, keep_empty=keep_empty)
+    any(cache.write(*place, stamp, arrays) for place in places)  # the first that can be written
+    return _recordings(arrays)
+
+
+def find(root: Path, stem: str) -> Path | None:
+    return next((path for end in ENDINGS if (path := root / (stem + end)).is_file()), None)
+
+
+def _official(
+    name: str, root: Path, split: str, bins: Any, held_out: Holdout | None, *, keep_empty: bool, download: bool
+) -> FrameSet:
+    check.one_of("split", split, SPLITS)
+    source, binning = SOURCES[name], Binning.of(bins)
+    binning.checked(source.units)
+    in_file = split if split in source.md5 else "train"
+    path = find(root, f"{name}_{in_file}")
+    if path is None and download:
+        path = fetch(name, in_file, root)
+    if path is None:
+        raise FileNotFoundError(
+            f"{root / f'{name}_{in_file}.h5'} is not there, nor its .zip{_there(root)}. Fetch it with"
+            f" `{command(name, root)}`, or with download=True."
+        )
+    recordings = load(path, source.units, binning, keep_empty=keep_empty)
+    return _part(recordings, split, held_out if in_file == "train" else None)
+
+
+def _part(all_of: Recordings, split: str, held_out: Holdout | None) -> FrameSet:
+    """The recordings of this split."""
+    if held_out is None:
+        return frameset(all_of.frames, all_of.labels, all_of.names, all_of.lengths, all_of.speakers)
+    held = held_out.held(all_of.labels)
+    chosen = held if split == "valid" else ~held
+    if not chosen.any():
+        raise ValueError(
+            f"split is {split!r}, for which validation={held_out.kind!r} and fraction={held_out.fraction} leave none of"
+            f" {held.size} recordings. Use another validation or fraction."
+        )
+    lengths, speakers = (None if x is None else x[chosen] for x in (all_of.lengths, all_of.speakers))
+    return frameset(all_of.frames[chosen], all_of.labels[chosen], all_of.names, lengths, speakers)
+
+
+def _binned(path: Path, units: int, binning: Binning, *, keep_empty: bool) -> dict[str, np.ndarray]:
+    events = hdf5.read(path, units, keep_empty=keep_empty)
+    made = frames(events, units, binning, str(path))
+    arrays = {"frames": made.counts, "labels": events.labels, "names": np.array(events.names, np.str_)}
+    optional = {"lengths": made.lengths, "speakers": events.speakers}
+    return arrays | {name: x for name, x in optional.items() if x is not None}
+
+
+def _recordings(arrays: dict[str, np.ndarray]) -> Recordings:
+    names = tuple(map(str, arrays["names"]))
+    return Recordings(arrays["frames"], arrays.get("lengths"), arrays["labels"], arrays.get("speakers"), names)
+
+
+def _places(path: Path, binning: Binning) -> list[tuple[Path, str]]:
+    """Where frames may be kept: beside the data if that may be written, else with the user."""
+    name = f"{path.name.split('.')[0]}-{binning}"
+    whose = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    marked = path.parent.stat().st_mode & 0o222  # root may write anywhere, but leaves a read-only folder alone
+    beside = [(path.parent / "otpe-cache", name)] if marked and os.access(path.parent, os.W_OK) else []
+    return [*beside, (cache.home(), f"{name}-{whose}")]
+
+
+def _only(root: Path, split: str) -> Path | None:
+    """The file of this split, if there is just one."""
+    found = {path.name.split(".")[0]: path for end in reversed(ENDINGS) for path in root.glob(f"*{split}{end}")}
+    fitting = [path for stem, path in found.items() if stem == split or stem.endswith((f"_{split}", f"-{split}"))]
+    if len(fitting) > 1:
+        raise ValueError(
+            f"{root} holds {len(fitting)} files for {split}: {', '.join(sorted(path.name for path in fitting))}."
+            " Expected one: move the others to a folder of their own."
+        )
+    return fitting[0] if fitting else None
+
+
+def _there(root: Path) -> str:
+    return "" if root.is_dir() else " (there is no such folder)"
