@@ -60,7 +60,7 @@ def _received(path: Path) -> tuple[list[str] | None, dict[str, Any]]:
 
 def _array(pipe: IO[bytes], dtype: str, size: int) -> np.ndarray:
     array = np.empty(size, dtype)
-    rest = memoryview(array).cast("B") if size else memoryview(b"")
+    rest = memoryview(array.view(np.uint8).data)
     while rest and (got := pipe.readinto(rest)):  # pyright: ignore[reportAttributeAccessIssue]
         rest = rest[got:]
     return array
