@@ -107,7 +107,7 @@ def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) 
         kept = cache.read(*place, stamp)
         if kept is not None:
             return _recordings(kept)
-    arrays = _binned(path, units, binning, keep_empty=keep_empty)
+    arrays = binned(path, units, binning, keep_empty=keep_empty)
     any(cache.write(*place, stamp, arrays) for place in places)  # the first that can be written
     return _recordings(arrays)
 
@@ -150,7 +150,7 @@ def _part(all_of: Recordings, split: str, held_out: Holdout | None) -> FrameSet:
     return frameset(all_of.frames[chosen], all_of.labels[chosen], all_of.names, lengths, speakers)
 
 
-def _binned(path: Path, units: int, binning: Binning, *, keep_empty: bool) -> dict[str, np.ndarray]:
+def binned(path: Path, units: int, binning: Binning, *, keep_empty: bool) -> dict[str, np.ndarray]:
     events = hdf5.read(path, units, keep_empty=keep_empty)
     made = frames(events, units, binning, str(path))
     arrays = {"frames": made.counts, "labels": events.labels, "names": np.array(events.names, np.str_)}
