@@ -28,7 +28,7 @@ import optax
 import otpe
 from otpe.bench.timing import race
 from otpe.datasets import heidelberg, manifolds
-from otpe.datasets.contract import distinct
+from otpe.datasets.contract import shuffled
 
 OPTIMIZER = optax.adamax(1e-3)
 POINTS, BATCH = 1000, 128
@@ -87,7 +87,7 @@ def direct_evaluation(a: Any, b: Any, c: Any, key: Any) -> Any:
 
     drawn = jax.lax.map(of_class, ((a, b, c), x))
     low, high = drawn.min(1), drawn.max(1)
-    chosen = distinct(for_choice, 10 * POINTS, BATCH)
+    chosen = shuffled(for_choice, 10 * POINTS, jnp.arange(BATCH))
     label = chosen // POINTS
     return (drawn.reshape(-1, 50)[chosen] - low[label]) / (high - low)[label], label
 

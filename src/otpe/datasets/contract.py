@@ -67,14 +67,29 @@ def random_key(seed: Any) -> Array:
     return jax.random.key(seed, impl="threefry2x32")
 
 
-def distinct(key: Array, total: int, count: int) -> Array:
-    """`count` different numbers below `total`, every selection and order as likely as any other."""
-    if 4 * count > total:
-        return jax.random.permutation(key, total)[:count]
-    # The first different ones of a longer row of independent draws: no sorting of all, which takes longer than the
-    # rest of a batch does on a GPU. For the row to be too short, more than half of its draws would have to be repeats.
-    draws = jax.random.randint(key, (2 * count + 64,), 0, total)
-    order = jnp.arange(draws.size)
-    repeated = ((draws[:, None] == draws) & (order[:, None] > order)).any(1)
-    place = jnp.where(repeated, draws.size, jnp.cumsum(~repeated) - 1)
-    return jnp.zeros(count, draws.dtype).at[place].set(draws, mode="drop")
+def shuffled(key: Array, total: int, places: Array) -> Array:
+    """What stands at these places of a random order of 0 … total − 1.
+
+    The order is never laid out: sorting all of them would take a GPU longer than a training step. Instead each number
+    finds its own way, by the swap-or-not shuffle of Hoang, Morris and Rogaway (2012): in every round a random K pairs x
+    with K − x (mod total), and a bit that both of them know decides whether they change places.
+    """
+    for_pairs, for_bits = jax.random.split(key)
+    pairs = jax.random.randint(for_pairs, (ROUNDS,), 0, total, jnp.int32)
+    salts = jax.random.bits(for_bits, (ROUNDS,), jnp.uint32)
+    x = places.astype(jnp.int32)
+    for k, salt in zip(pairs, salts, strict=True):
+        partner = k - x + jnp.where(k < x, total, 0)
+        bit = _mixed(jnp.maximum(x, partner).astype(jnp.uint32) ^ salt) & 1
+        x = jnp.where(bit == 1, partner, x)
+    return x
+
+
+ROUNDS = 32
+
+
+def _mixed(x: Array) -> Array:
+    """A 32-bit hash: every bit in decides about half of the bits out."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)

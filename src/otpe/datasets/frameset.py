@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from otpe import check
-from otpe.datasets.contract import SpikeBatch, distinct, random_key
+from otpe.datasets.contract import SpikeBatch, random_key, shuffled
 
 
 @partial(
@@ -53,7 +53,7 @@ class FrameSet:
         """Recordings at random, none twice."""
         check.key(key)
         self._check(batch)
-        return self.take(distinct(key, len(self), batch))
+        return self.take(shuffled(key, len(self), jnp.arange(batch)))
 
     def take(self, which: Any) -> SpikeBatch:
         """These recordings, by number, as a batch."""
@@ -98,8 +98,8 @@ def frameset(
 def _batch(data: FrameSet, seed: Any, step: Any, size: int) -> SpikeBatch:
     per_epoch = len(data) // size
     epoch, within = step // per_epoch, step % per_epoch
-    order = jax.random.permutation(jax.random.fold_in(random_key(seed), epoch), len(data))
-    return _take(data, jax.lax.dynamic_slice_in_dim(order, within * size, size))
+    places = within * size + jnp.arange(size)
+    return _take(data, shuffled(jax.random.fold_in(random_key(seed), epoch), len(data), places))
 
 
 @jax.jit

@@ -19,7 +19,7 @@ from jax import Array
 
 from otpe import check
 from otpe.datasets import manifolds
-from otpe.datasets.contract import SpikeBatch, distinct, random_key
+from otpe.datasets.contract import SpikeBatch, random_key, shuffled
 
 
 class Settings(NamedTuple):
@@ -140,7 +140,7 @@ def _standardized_by_draw(data: Randman, key: Array, batch: int) -> tuple[Array,
     for_draw, for_choice = jax.random.split(key)
     drawn = _draw(data.tables, for_draw, data.settings.points)
     low, high = drawn.min(1), drawn.max(1)
-    chosen = distinct(for_choice, len(data.tables) * data.settings.points, batch)
+    chosen = shuffled(for_choice, len(data.tables) * data.settings.points, jnp.arange(batch))
     labels = chosen // data.settings.points
     values = drawn.reshape(-1, data.units)[chosen]
     return _between(values, low[labels], high[labels]), labels
@@ -185,11 +185,29 @@ def _at_times(key: Array, values: Array, steps: int) -> Array:
 
 
 def _at_rates(key: Array, values: Array, steps: int) -> Array:
-    """floor(value · T) + 1 spikes per unit, T at most, in steps drawn for each sample and unit."""
+    """floor(value · T) + 1 spikes per unit, T at most, in steps drawn for each sample and unit.
+
+    Step by step, with n steps to come and k spikes left to place, there is one with probability k/n: so every choice of
+    steps is as likely as any other (Knuth's algorithm S). 32 steps at a time are the bits of a word: a loop over steps
+    that a GPU runs in one kernel.
+    """
     count = jnp.minimum((values * steps).astype(jnp.int32) + 1, steps)
-    # A random number per step, made unlike the others by the step itself in its last bits; the smallest ones spike.
-    bits = jax.random.bits(key, (*values.shape, steps), jnp.uint32)
-    low_bits = jnp.uint32((1 << (steps - 1).bit_length()) - 1)
-    lot = (bits & ~low_bits) | jnp.arange(steps, dtype=jnp.uint32)
-    last = jnp.take_along_axis(jnp.sort(lot, axis=-1), count[..., None] - 1, axis=-1)
-    return jnp.moveaxis(lot <= last, -1, 0).astype(jnp.uint8)
+    words = -(-steps // WORD)
+    lots = jax.random.uniform(key, (words, WORD, *values.shape), jnp.float32)
+    to_come = jnp.maximum(steps - jnp.arange(words * WORD), 1).reshape(words, WORD).astype(jnp.float32)
+    _, drawn = jax.lax.scan(_word, count.astype(jnp.float32), (lots, to_come), unroll=min(words, 4))
+    spikes = (drawn[:, None] >> jnp.arange(WORD, dtype=jnp.uint32)[:, None, None]) & 1
+    return spikes.reshape(-1, *values.shape)[:steps].astype(jnp.uint8)
+
+
+WORD = 32
+
+
+def _word(left: Array, part: tuple[Array, Array]) -> tuple[Array, Array]:
+    lots, to_come = part
+    word = jnp.zeros(left.shape, jnp.uint32)
+    for i in range(WORD):
+        spike = lots[i] * to_come[i] < left
+        word |= spike.astype(jnp.uint32) << i
+        left -= spike
+    return left, word
