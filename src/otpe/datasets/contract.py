@@ -82,10 +82,15 @@ def shuffled(key: Array, total: int, places: Array) -> Array:
         partner = k - x + jnp.where(k < x, total, 0)
         bit = _mixed(jnp.maximum(x, partner).astype(jnp.uint32) ^ salt) & 1
         x = jnp.where(bit == 1, partner, x)
-    return x
+    return once(x)
 
 
 ROUNDS = 32
+
+
+def once(x: Array) -> Array:
+    """Computed here, in full: else XLA computes it anew inside every kernel, for every element, that makes use of it."""
+    return jax.lax.optimization_barrier(x)
 
 
 def _mixed(x: Array) -> Array:

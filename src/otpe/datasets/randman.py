@@ -19,7 +19,7 @@ from jax import Array
 
 from otpe import check
 from otpe.datasets import manifolds
-from otpe.datasets.contract import SpikeBatch, random_key, shuffled
+from otpe.datasets.contract import SpikeBatch, once, random_key, shuffled
 
 
 class Settings(NamedTuple):
@@ -127,7 +127,7 @@ def _sample(data: Randman, key: Array, batch: int) -> SpikeBatch:
     for_values, for_spikes = jax.random.split(key)
     values, labels = _values(data, for_values, batch)
     encode = {"time": _at_times, "rate": _at_rates}[data.settings.encoding]
-    return SpikeBatch(encode(for_spikes, values, data.steps), labels)
+    return SpikeBatch(encode(for_spikes, once(values), data.steps), labels)
 
 
 @partial(jax.jit, static_argnames="batch")
