@@ -16,6 +16,14 @@ settings.register_profile(
 settings.load_profile("otpe")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Nothing of the user's is read or written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def forget_programs():
     """Thousands of compiled programs add up to more memory maps than Linux allows a process (65,530), and it crashes."""

@@ -40,7 +40,8 @@ def _received(path: Path) -> tuple[list[str] | None, dict[str, Any]]:
     assert process.stdout is not None
     try:
         with process.stdout as pipe:
-            header = json.loads(pipe.readline() or "{}")
+            line = pipe.readline()
+            header = json.loads(line) if line.endswith(b"\n") else {}
             found = {name: _array(pipe, *like) for name, like in header.get("arrays", {}).items()}
         status = process.wait()
     finally:

@@ -1,0 +1,134 @@
+"""Arrays, events, tonic and torch as datasets."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiny_events
+from tonic.transforms import ToFrame
+
+from otpe import datasets
+from otpe.datasets import Binning, from_arrays, from_events, from_tonic, from_torch
+
+SPIKES, LABELS = np.ones((5, 3, 2)), np.array([0, 2, 1])
+
+
+class Camera:
+    """A tonic dataset as tonic defines one: sensor_size, len, and pairs of events and label."""
+
+    sensor_size = (4, 3, 2)
+
+    def __init__(self, transform=None, recordings=3):
+        self.transform, self.recordings = transform, recordings
+
+    def __len__(self):
+        return self.recordings
+
+    def __getitem__(self, i):
+        rng, n = np.random.default_rng(i), 40 + i
+        events = np.zeros(n, [("x", "i2"), ("y", "i2"), ("t", "i8"), ("p", "?")])
+        for name, most in (("x", 4), ("y", 3), ("p", 2)):
+            events[name] = rng.integers(0, most, n)
+        events["t"] = np.sort(rng.integers(0, 10_000 * (i + 1), n))
+        return (self.transform(events) if self.transform else events), i % 2
+
+
+def test_tonic_events_become_the_frames_tonic_makes():
+    ours = from_tonic(Camera(), Binning(8, remainder="drop"))
+    theirs = from_tonic(Camera(ToFrame(sensor_size=Camera.sensor_size, n_time_bins=8)))
+    assert ours.frames.shape == (3, 8, 24)
+    np.testing.assert_array_equal(ours.frames, theirs.frames)
+    np.testing.assert_array_equal(ours.labels, [0, 1, 0])
+
+
+def test_tonic_frames_of_unequal_length_are_padded():
+    data = from_tonic(Camera(ToFrame(sensor_size=Camera.sensor_size, time_window=5000)), names=("still", "moving"))
+    longest = int(data.lengths.max())
+    assert data.frames.shape == (3, longest, 24)
+    assert sorted(data.lengths.tolist()) == data.lengths.tolist() != [longest] * 3
+    assert data.frames[0, data.lengths[0] :].sum() == 0
+    assert data.names == ("still", "moving")
+
+
+def test_tonics_own_shd_class(tmp_path, monkeypatch):
+    """Read by tonic from a file in SHD's layout, then binned here: the same as reading it here."""
+    from tonic.datasets import SHD
+
+    monkeypatch.setattr(SHD, "_check_exists", lambda self: True)  # it would fetch the official file
+    (tmp_path / "SHD").mkdir()
+    tiny_events.make(tmp_path / "SHD" / "shd_train.h5")
+    data = from_tonic(SHD(save_to=str(tmp_path)), Binning(10))
+    read = datasets.shd(tmp_path / "SHD", "train", 10, validation="none")
+    np.testing.assert_array_equal(data.frames, read.frames)
+    np.testing.assert_array_equal(data.labels, read.labels)
+
+
+@pytest.mark.parametrize("layout", ["TBN", "BTN"])
+def test_any_loader(layout):
+    rng = np.random.default_rng(0)
+    batches = [(rng.integers(0, 3, (2, 6, 2, 4)), np.array([0, 1])), (rng.integers(0, 3, (1, 4, 2, 4)), np.array([1]))]
+    given = [(x if layout == "BTN" else np.moveaxis(x, 1, 0), y) for x, y in batches]
+    data = from_torch(given, layout=layout)
+    assert data.frames.shape == (3, 6, 8)
+    assert data.frames.dtype == np.uint8
+    np.testing.assert_array_equal(data.frames[1], batches[0][0][1].reshape(6, 8))
+    np.testing.assert_array_equal(data.frames[2, :4], batches[1][0][0].reshape(4, 8))
+    np.testing.assert_array_equal(data.lengths, [6, 6, 4])
+    np.testing.assert_array_equal(data.labels, [0, 1, 1])
+
+
+def test_a_torch_loader():
+    torch = pytest.importorskip("torch")
+    spikes = torch.rand(10, 6, 4, requires_grad=True).round()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(spikes, torch.arange(10)), batch_size=4)
+    data = from_torch(loader, layout="BTN")
+    np.testing.assert_array_equal(data.frames, spikes.detach().numpy())
+    assert data.lengths is None
+
+
+def test_nothing_is_imported_unless_used():
+    code = (
+        "import otpe.datasets, sys; print([m for m in ('h5py', 'pooch', 'tonic', 'torch', 'tqdm') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def test_counts_are_kept_in_one_byte_and_other_numbers_as_they_are():
+    assert from_arrays(SPIKES, LABELS).frames.dtype == np.uint8
+    assert from_arrays(255 * SPIKES, LABELS).frames.dtype == np.uint8
+    for factor in (256, 0.5, -1):
+        data = from_arrays(factor * SPIKES, LABELS)
+        assert data.frames.dtype == np.float32
+        assert (data.frames == factor).all()
+
+
+BAD = [
+    (lambda: from_arrays(np.ones((5, 3)), LABELS), r"spikes are float64 \[5, 3\], expected numbers \[time, recordings, units\]"),
+    (lambda: from_arrays(np.ones((5, 0, 3)), []), r"shape \[5, 0, 3\], expected no axis of length 0"),
+    (lambda: from_arrays(SPIKES * np.nan, LABELS), r"spikes hold NaN or infinite values"),
+    (lambda: from_arrays(SPIKES, [0, 1]), r"labels are int64 \[2\], expected whole numbers \[3\]"),
+    (lambda: from_arrays(SPIKES, [0.0, 1.0, 2.0]), r"labels are float64 \[3\], expected whole numbers"),
+    (lambda: from_arrays(SPIKES, [0, -1, 2]), r"labels run from -1 to 2, expected 0 or above"),
+    (lambda: from_arrays(SPIKES, LABELS, names=("a", "b")), r"labels run from 0 to 2, expected 0 to 1, as there are 2 names"),
+    (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5, 6]), r"lengths .* from 1 to the 5 time steps"),
+    (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5]), r"expected one for each of 3 recordings"),
+    (lambda: from_events([([0.1, 0.9], [0, 5])], [0], 4, units=5), r"recordings: recording 0 has a spike of unit 5, expected 0 to 4"),
+    (lambda: from_events([([0.1, 0.9], [0])], [0], 4, units=5), r"recording 0 has 2 times but 1 units"),
+    (lambda: from_events([], [], 4, units=5), r"recordings has no recordings, expected at least one"),
+    (lambda: from_events([([0.1, 0.9], [0, 1])], [0], 4, units=0), r"units is 0, expected a whole number above 0"),
+    (lambda: from_tonic(Camera(recordings=0)), r"the tonic dataset is empty"),
+    (lambda: from_torch([], layout="BTN"), r"the loader gave no batches"),
+    (lambda: from_torch([SPIKES], layout="BTN"), r"batch 0 of the loader is a ndarray, expected a pair"),
+    (lambda: from_torch([(SPIKES[0], LABELS)], layout="TBN"), r"batch 0 has spikes of the shape \[3, 2\], expected \[T, B, N\]"),
+    (lambda: from_torch([(SPIKES, LABELS)], layout="NTB"), r"layout 'NTB' is not known"),
+    (lambda: from_torch([(SPIKES, LABELS), (SPIKES[..., :1], LABELS)], layout="TBN"), r"recordings have \[1, 2\] units, expected the same"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,132 @@
+"""The contract: batches by seed and step, the order of epochs, padding, and pytrees."""
+
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import otpe
+from otpe import datasets
+from otpe.datasets.contract import random_key, shuffled
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    """22 recordings of which each says its own number: in its only spike count."""
+    spikes = np.zeros((4, 22, 3), np.uint8)
+    spikes[0, :, 0] = np.arange(22)
+    return datasets.from_arrays(spikes, np.arange(22) % 5)
+
+
+def numbers(batch):
+    return np.asarray(batch.spikes[0, :, 0]).tolist()
+
+
+@pytest.mark.parametrize("total", [1, 2, 5, 97])
+def test_an_order_has_everything_once(total):
+    assert sorted(shuffled(KEY, total, jnp.arange(total)).tolist()) == list(range(total))
+
+
+def test_every_order_is_as_likely_as_any_other():
+    orders = jax.jit(jax.vmap(lambda key: shuffled(key, 4, jnp.arange(4))))(jax.random.split(KEY, 24_000))
+    seen = collections.Counter(map(tuple, np.asarray(orders).tolist()))
+    assert len(seen) == 24
+    deviation = sum((count - 1000) ** 2 / 1000 for count in seen.values())
+    assert deviation < 60, "χ² with 23 degrees of freedom: above 60 once in 30,000 times"
+
+
+def test_neighbours_part():
+    """Where two neighbours of a long row come to lie has nothing to do with each other."""
+    keys = jax.random.split(KEY, 4000)
+    a, b = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, 7335, jnp.arange(2))))(keys), float).T
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.06
+    assert abs(np.abs(a - b).mean() / 7335 - 1 / 3) < 0.015
+
+
+def test_an_epoch_shows_everything_once(numbered):
+    epochs = [[numbers(numbered.batch(3, 4 * epoch + step, 5)) for step in range(4)] for epoch in range(3)]
+    for epoch in epochs:
+        seen = [number for batch in epoch for number in batch]
+        assert len(set(seen)) == len(seen) == 20, "two of 22 are left over, less than a batch"
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_a_resumed_run_sees_the_same_batches(numbered):
+    straight = [numbers(numbered.batch(3, step, 5)) for step in range(10)]
+    assert numbers(numbered.batch(3, 7, 5)) == straight[7]
+    assert numbers(numbered.batch(4, 7, 5)) != straight[7]
+    _, scanned = jax.jit(
+        lambda data, steps: jax.lax.scan(lambda c, step: (c, data.batch(3, step, 5).spikes[0, :, 0]), 0, steps)
+    )(numbered, jnp.arange(10))
+    assert scanned.tolist() == straight
+
+
+def test_a_seed_means_the_same_whatever_the_process_prefers(numbered):
+    wanted = numbers(numbered.batch(3, 2, 5))
+    with jax.default_prng_impl("rbg"):
+        assert numbers(numbered.batch(3, 2, 5)) == wanted
+        assert random_key(0).dtype == jax.random.key(0, impl="threefry2x32").dtype
+
+
+def test_labels_stay_with_their_recordings(numbered):
+    batch = numbered.sample(KEY, 22)
+    assert sorted(numbers(batch)) == list(range(22))
+    np.testing.assert_array_equal(batch.labels, np.array(numbers(batch)) % 5)
+    subset = numbered.subset([4, 9])
+    assert len(subset) == 2
+    assert sorted(numbers(subset.sample(KEY, 2))) == [4, 9]
+
+
+def test_in_order(numbered):
+    batches = list(numbered.in_order(8))
+    assert [len(batch.labels) for batch in batches] == [8, 8, 6]
+    assert [number for batch in batches for number in numbers(batch)] == list(range(22))
+
+
+def test_a_batch_unpacks_into_two(numbered):
+    batch = numbered.batch(0, 0, 5)
+    spikes, labels = batch
+    assert spikes is batch.spikes
+    assert labels is batch.labels
+    assert spikes.shape == (4, 5, 3)
+    assert (spikes.dtype, labels.dtype) == (jnp.uint8, jnp.int32)
+    assert (numbered.steps, numbered.units, numbered.names) == (4, 3, ("0", "1", "2", "3", "4"))
+
+
+def test_padding_and_mask():
+    data = datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0], lengths=[4, 1, 2])
+    batch = data.take([1, 2])
+    np.testing.assert_array_equal(batch.lengths, [1, 2])
+    np.testing.assert_array_equal(batch.mask.T, [[1, 0, 0, 0], [1, 1, 0, 0]])
+    np.testing.assert_array_equal(jax.jit(lambda b: b.mask)(batch), batch.mask)
+    np.testing.assert_array_equal(datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0]).take([0]).mask, np.ones((4, 1)))
+    assert data.subset([1, 2]).lengths.tolist() == [1, 2]
+
+
+def test_a_network_learns_from_a_dataset(numbered):
+    """Batches go where spikes go, also inside jit."""
+    net = otpe.dense([3, 4, 5])
+    params = net.init(KEY)
+
+    @jax.jit
+    def loss(data, step):
+        spikes, labels = data.batch(0, step, 5)
+        return otpe.gradients(net, params, spikes, labels, rule="otpe")[0]
+
+    spikes, labels = numbered.batch(0, 1, 5)
+    assert loss(numbered, 1) == pytest.approx(float(otpe.gradients(net, params, spikes, labels, rule="otpe")[0]))
+
+
+def test_bad_batches(numbered):
+    with pytest.raises(ValueError, match=r"batch is 23, more than the 22 recordings there are. Use a smaller batch"):
+        numbered.batch(0, 0, 23)
+    with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):
+        numbered.sample(KEY, 0)
+    with pytest.raises(ValueError, match="size is -1, expected a whole number above 0"):
+        next(numbered.in_order(-1))
+    with pytest.raises(TypeError, match="key is 0, expected a random key"):
+        numbered.sample(0, 3)

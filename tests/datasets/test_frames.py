@@ -1,0 +1,144 @@
+"""Events to frames, against tonic and against counting by hand."""
+
+import numpy as np
+import pytest
+import tiny_events
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tonic.transforms import ToFrame
+
+from otpe.datasets import Binning, from_events
+from otpe.datasets.events import assemble, flat
+from otpe.datasets.frames import frames
+
+UNITS = tiny_events.UNITS
+
+
+def joined(recordings, **options):
+    times, units = zip(*recordings, strict=True)
+    labels = np.zeros(len(recordings), int)
+    return assemble(*flat(times, float), *flat(units, int), labels, width=UNITS, where="test", **options)
+
+
+def tonics(times, units, bins):
+    events = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
+    events["t"], events["x"] = np.asarray(times, np.float64) * 1e6, units
+    return ToFrame(sensor_size=(UNITS, 1, 1), n_time_bins=bins)(events)[:, 0]
+
+
+recording = st.integers(2, 60).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.floats(0, 2, width=16), min_size=n, max_size=n).map(sorted),
+        st.lists(st.integers(0, UNITS - 1), min_size=n, max_size=n),
+    )
+)
+
+
+@given(st.lists(recording, min_size=1, max_size=4), st.integers(1, 60))
+@settings(max_examples=60)
+def test_equal_to_tonic(recordings, bins):
+    recordings = [(np.array([*t, 2.0], np.float16), np.array([*u, 0])) for t, u in recordings if t[0] < 1.9]
+    if not recordings:
+        return
+    exact = frames(joined(recordings), UNITS, Binning(bins, remainder="drop")).counts
+    ours = frames(joined(recordings), UNITS, Binning(bins)).counts
+    for i, (times, units) in enumerate(recordings):
+        wanted = tonics(times, units, bins)
+        np.testing.assert_array_equal(exact[i], wanted)
+        np.testing.assert_array_equal(ours[i, :-1], wanted[:-1])
+        assert ours[i].sum() == len(times), "no spike is lost"
+
+
+def test_tonic_drops_and_we_keep(tmp_path):
+    """So the two ways are told apart at all: tonic leaves out the last spike of every recording, at least."""
+    recordings = tiny_events.recordings(tiny_events.make(tmp_path / "train.h5"))
+    kept, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
+    assert (kept.sum((1, 2)) > dropped.sum((1, 2))).all()
+
+
+def test_float16_times_do_not_overflow():
+    times = np.array([0.0, 0.9, 1.8], np.float16)
+    with np.errstate(all="ignore"):
+        assert np.isinf(times * np.float16(60_000)).any()
+    np.testing.assert_array_equal(
+        frames(joined([(times, np.array([3, 3, 3]))]), UNITS, Binning(2)).counts[0, :, 3], [1, 2]
+    )
+
+
+def test_steps_of_fixed_time():
+    recordings = [(np.array([0.0, 0.009, 0.01, 0.034]), np.array([0, 0, 1, 2])), (np.array([0.021]), np.array([4]))]
+    made = frames(joined(recordings), UNITS, Binning(dt=0.01))
+    assert made.counts.shape == (2, 4, UNITS)
+    np.testing.assert_array_equal(made.lengths, [4, 3])
+    wanted = np.zeros((2, 4, UNITS))
+    wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
+    np.testing.assert_array_equal(made.counts, wanted)
+    cut = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=2))
+    np.testing.assert_array_equal(cut.counts, wanted[:, :2])
+    np.testing.assert_array_equal(cut.lengths, [2, 2])
+
+
+def test_binary_and_pooled(tmp_path):
+    events = joined(tiny_events.recordings(tiny_events.make(tmp_path / "train.h5")))
+    counts = frames(events, UNITS, Binning(10)).counts
+    assert counts.max() > 1
+    np.testing.assert_array_equal(frames(events, UNITS, Binning(10, binary=True)).counts, counts > 0)
+    pooled = frames(events, UNITS, Binning(10, pool=4)).counts
+    np.testing.assert_array_equal(pooled, counts.reshape(-1, 10, 3, 4).sum(-1))
+
+
+def test_large_counts_get_a_wider_type():
+    many = (np.linspace(0, 1, 700), np.zeros(700, int))
+    few = (np.linspace(0, 1, 7), np.ones(7, int))
+    made = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
+    assert made.dtype == np.uint16
+    assert made[1, :, 0].sum() == 700
+    assert made[0, :, 1].sum() == made[-1, :, 1].sum() == 7
+
+
+def test_whole_numbers_are_microseconds():
+    """As tonic has them. 2,916 µs is not 2,915 when it has been through seconds."""
+    times = np.array([0, 2916, 5832])
+    np.testing.assert_array_equal(from_events([(times, [0, 0, 0])], [0], 2, units=1).frames[0, :, 0], [1, 2])
+
+
+def test_order_does_not_matter():
+    times, units = np.array([0.5, 0.1, 0.9]), np.array([1, 0, 2])
+    order = np.argsort(times)
+    a, b = (frames(joined([(times[o], units[o])]), UNITS, Binning(4)).counts for o in ([0, 1, 2], order))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_silence_where_it_is_allowed():
+    recordings = [(np.empty(0), np.empty(0, int)), (np.array([0.1, 0.2]), np.array([1, 2]))]
+    assert frames(joined(recordings, keep_empty=True), UNITS, Binning(5)).counts.sum((1, 2)).tolist() == [0, 2]
+    np.testing.assert_array_equal(frames(joined(recordings, keep_empty=True), UNITS, Binning(dt=0.1)).lengths, [1, 3])
+
+
+BAD = [
+    (Binning(), r"neither bins nor dt is given, expected one of them"),
+    (Binning(50, dt=0.01), r"bins is 50 and dt is 0.01, expected one of them"),
+    (Binning(0), r"bins is 0, expected a whole number above 0"),
+    (Binning(2.5), r"bins is 2.5, expected a whole number"),
+    (Binning(dt=0), r"dt is 0, expected seconds"),
+    (Binning(dt=float("nan")), r"dt is nan, expected seconds"),
+    (Binning(10, steps=5), r"steps is 5 without dt. Give dt as well, or bins=5"),
+    (Binning(10, pool=5), r"pool is 5, which does not divide 12 units. Possible are \[2, 3, 4, 6\]"),
+    (Binning(10, pool=0), r"pool is 0"),
+    (Binning(10, binary="yes"), r"binary is 'yes', expected True or False"),
+    (Binning(10, remainder="lose"), r"remainder 'lose' is not known"),
+]
+
+
+@pytest.mark.parametrize(("binning", "message"), BAD, ids=[message[:20] for _, message in BAD])
+def test_bad_binnings(binning, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        binning.checked(UNITS)
+
+
+def test_more_bins_than_time_steps():
+    recordings = [(np.array([0.0, 1.0]), np.array([0, 1])), (np.array([0.5, 0.50003]), np.array([0, 1]))]
+    with pytest.raises(
+        ValueError, match=r"bins is 50, more than the time steps of recording 1, which lasts 30 microseconds"
+    ):
+        frames(joined(recordings), UNITS, Binning(50))

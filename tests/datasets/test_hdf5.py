@@ -1,0 +1,169 @@
+"""The reader: what it reads, what it says of files that are wrong, and that no file brings the process down."""
+
+import zipfile
+
+import numpy as np
+import pytest
+import tiny_events
+from tiny_events import NAMES, UNITS
+
+from otpe.datasets import hdf5, hdf5_process
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "train.h5"
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_reads_what_was_written(path, zipped):
+    wanted = tiny_events.recordings(tiny_events.make(path))
+    events = hdf5.read(tiny_events.zipped(path) if zipped else path, UNITS)
+    assert len(events) == 20
+    assert events.names == NAMES
+    assert events.times.dtype == np.float16
+    np.testing.assert_array_equal(events.labels, np.arange(20) % 4)
+    assert events.speakers.shape == (20,)
+    for i, (times, units) in enumerate(wanted):
+        got_times, got_units = events.recording(i)
+        np.testing.assert_array_equal(got_times, times.astype(float))
+        np.testing.assert_array_equal(got_units, units)
+
+
+def test_speakers_and_names_may_be_missing(path):
+    events = hdf5.read(tiny_events.make(path, extra__speaker=None, extra__keys=None), UNITS)
+    assert events.speakers is None
+    assert events.names == ("0", "1", "2", "3")
+
+
+TIMES, UNIT_ROWS = tiny_events.rows()
+
+
+def with_one(rows, change):
+    return [*rows[:3], change(rows[3]), *rows[4:]]
+
+
+BAD = [
+    ({"labels": None}, r"train.h5 has no 'labels', but 'extra', 'spikes'"),
+    ({"spikes__times": None}, r"has no 'spikes/times'"),
+    ({"spikes__times": np.zeros(20)}, r"has 'spikes/times' of the shape \[20\], expected a row for each recording"),
+    ({"labels": np.zeros(20)}, r"has labels of float64 \[20\], expected a row of whole numbers"),
+    ({"labels": np.zeros((20, 2), int)}, r"has labels of int64 \[20, 2\], expected a row of numbers"),
+    ({"labels": np.zeros(19, int)}, r"has 19 labels but times of 20 recordings"),
+    ({"labels": np.full(20, 4)}, r"recording 0 has the label 4, expected 0 to 3: there are 4 classes \(20 such recordings\)"),
+    ({"labels": np.full(20, -1)}, r"recording 0 has the label -1, expected 0 to 3"),
+    ({"extra__speaker": np.zeros(3, int)}, r"has 20 labels but speakers of 3 recordings"),
+    ({"extra__keys": np.array([b"\xff\xfe"] * 4)}, r"has 'extra/keys' that are no names"),
+    ({"spikes__times": with_one(TIMES, lambda x: x * np.nan)}, r"recording 3 has a spike at the time nan"),
+    ({"spikes__times": with_one(TIMES, lambda x: x + np.inf)}, r"recording 3 has a spike at the time inf"),
+    ({"spikes__times": with_one(TIMES, lambda x: x - 1)}, r"recording 3 has a spike at -0.\d+ s, before the start"),
+    ({"spikes__times": with_one(TIMES, lambda x: x[1:])}, r"recording 3 has \d+ times but \d+ units"),
+    ({"spikes__times": [row.astype(np.int32) for row in TIMES]}, r"has times of type int32, expected seconds as floating-point"),
+    ({"spikes__units": with_one(UNIT_ROWS, lambda x: x + 11)}, r"recording 3 has a spike of unit 1\d, expected 0 to 11"),
+    ({"spikes__units": [row.astype(np.float32) for row in UNIT_ROWS]}, r"has units of type float32, expected whole numbers"),
+    ({"spikes__times": with_one(TIMES, lambda x: x[:0]), "spikes__units": with_one(UNIT_ROWS, lambda x: x[:0])},
+     r"recording 3 has no spikes. Leave such recordings out, or keep them as silence with keep_empty=True"),
+    ({"spikes__times": [], "spikes__units": [], "labels": np.zeros(0, int), "extra__speaker": None}, r"has no recordings, expected at least one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:50] for _, message in BAD])
+def test_bad_content(path, change, message):
+    tiny_events.make(path, **change)
+    with pytest.raises(ValueError, match=message) as error:
+        hdf5.read(path, UNITS)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_not_hdf5(path):
+    path.write_text("<html>not found</html>")
+    with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*signature not found.* fetch it again"):
+        hdf5.read(path, UNITS)
+
+
+def test_bad_archives(path):
+    archive = tiny_events.zipped(tiny_events.make(path))
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:-100])
+    with pytest.raises(ValueError, match=r"train.h5.zip cannot be unzipped: File is not a zip file"):
+        hdf5.read(archive, UNITS)
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    archive.write_bytes(flipped)
+    with pytest.raises(ValueError, match="cannot be unzipped"):
+        hdf5.read(archive, UNITS)
+    with zipfile.ZipFile(archive, "w") as other:
+        other.writestr("readme.txt", "no data")
+    with pytest.raises(ValueError, match=r"holds readme.txt, expected one .h5 file"):
+        hdf5.read(archive, UNITS)
+
+
+def outcome(path):
+    """None for recordings that pass every check, else the sentence."""
+    try:
+        events = hdf5.read(path, UNITS)
+    except ValueError as error:
+        return str(error)
+    assert events.units.max() < UNITS
+    assert np.isfinite(events.times).all()
+    return None
+
+
+def test_no_damaged_file_brings_the_process_down(path):
+    """Cut short, bits flipped, bytes overwritten: a sentence, or recordings that pass every check; nothing else."""
+    good = tiny_events.make(path, recordings=8).read_bytes()
+    said = []
+    for seed in (*range(12), *DEADLY):
+        path.write_bytes(damaged(good, seed))
+        said.append(outcome(path))
+    refused = [sentence for sentence in said if sentence is not None]
+    assert len(refused) >= 6
+    assert all(str(path) in sentence for sentence in refused)
+
+
+def damaged(good, seed):
+    rng, content = np.random.default_rng(seed), bytearray(good)
+    if seed % 3 == 0:
+        return content[: rng.integers(len(content))]
+    if seed % 3 == 1:
+        for _ in range(rng.integers(1, 5)):
+            content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        return content
+    start, length = rng.integers(len(content)), rng.integers(1, 64)
+    content[start : start + length] = rng.bytes(length)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import os; os.abort()", r"makes the HDF5 library crash \(-6\)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", r"makes the HDF5 library run for ever"),
+        ("import sys; sys.stdout.write('{\"arr')", r"makes the HDF5 library crash \(0\)"),
+        ('print(\'{"names": null, "arrays": {"times": ["<f2", 9]}}\'); import os; os.abort()', r"crash \(-6\)"),
+    ],
+    ids=["crash", "for ever", "half a line", "half the data"],
+)
+def test_a_reader_that_dies(path, monkeypatch, program, message):
+    tiny_events.make(path)
+    monkeypatch.setattr(hdf5, "PROGRAM", path.with_suffix(".py"))
+    hdf5.PROGRAM.write_text(program)
+    with pytest.raises(ValueError, match=message):
+        hdf5.read(path, UNITS)
+
+
+def test_the_limits_are_set(path, monkeypatch):
+    """A process that wants more time or memory than a file of its size can need is stopped."""
+    resource = pytest.importorskip("resource")
+    limits = {}
+    monkeypatch.setattr(resource, "setrlimit", lambda what, values: limits.update({what: values}))
+    hdf5_process._limit(100_000_000)
+    assert limits[resource.RLIMIT_CPU][0] == 30
+    assert limits[resource.RLIMIT_AS][0] == 6_000_000_000
+
+
+def test_without_h5py(path, monkeypatch):
+    tiny_events.make(path)
+    monkeypatch.setattr(hdf5, "find_spec", lambda name: None)
+    with pytest.raises(OSError, match=r"needs h5py, which is not installed. Use: pip install 'otpe\[data\]'"):
+        hdf5.read(path, UNITS)

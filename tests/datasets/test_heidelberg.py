@@ -1,0 +1,291 @@
+"""SHD, SSC and folders like them: finding files, splits, caches, downloads, and what is said when something is wrong."""
+
+import hashlib
+import http.server
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_events
+from tiny_events import NAMES, UNITS
+
+from otpe import datasets
+from otpe.datasets import Binning, Holdout, fetch, hdf5, heidelberg
+
+REAL = Path(os.environ.get("OTPE_SHD", "data/shd"))
+
+
+@pytest.fixture
+def root(tmp_path):
+    for split, seed in (("train", 0), ("test", 1)):
+        tiny_events.make(tmp_path / f"shd_{split}.h5", seed=seed)
+    return tmp_path
+
+
+def kept(root):
+    return sorted(path.name for path in (root / "otpe-cache").iterdir())
+
+
+def test_the_papers_setting(root):
+    """50 bins, counts, the first tenth of the training file for validation; labels, speakers and names kept."""
+    train, valid, test = (datasets.shd(root, split) for split in ("train", "valid", "test"))
+    assert [len(part) for part in (train, valid, test)] == [18, 2, 20]
+    assert (train.steps, train.units, train.names) == (50, 700, NAMES)
+    np.testing.assert_array_equal(np.concatenate([valid.labels, train.labels]), np.arange(20) % 4)
+    np.testing.assert_array_equal(np.concatenate([valid.speakers, train.speakers]), np.arange(20) // 7)
+    events = hdf5.read(root / "shd_train.h5", 700)
+    np.testing.assert_array_equal(valid.frames.sum((1, 2)), events.counts[:2])
+    np.testing.assert_array_equal(datasets.shd(root, "train", bins=50).frames, train.frames)
+
+
+def test_stratified_validation(root):
+    held = {seed: Holdout("stratified", 0.4, seed) for seed in (0, 1)}
+    first = datasets.shd(root, "valid", validation=held[0])
+    np.testing.assert_array_equal(np.bincount(first.labels), [2, 2, 2, 2])
+    assert len(datasets.shd(root, "train", validation=held[0])) == 12
+    chosen = [held[seed].held(np.arange(20) % 4) for seed in (0, 1)]
+    assert not np.array_equal(*chosen)
+    np.testing.assert_array_equal(held[0].held(np.arange(20) % 4), chosen[0])
+    assert np.flatnonzero(held[0].held(np.arange(12) % 2)).tolist() == [1, 4, 6, 11], "equal on any machine"
+
+
+def test_no_validation(root):
+    assert len(datasets.shd(root, "train", validation="none")) == 20
+    with pytest.raises(
+        ValueError, match=r"split is 'valid', for which validation='none' .* leave none of 20 recordings"
+    ):
+        datasets.shd(root, "valid", validation="none")
+
+
+def test_ssc_has_a_file_for_each_split(tmp_path):
+    for seed, split in enumerate(("train", "valid", "test")):
+        tiny_events.make(tmp_path / f"ssc_{split}.h5", recordings=8 + seed, seed=seed)
+    assert [len(datasets.ssc(tmp_path, split, 10)) for split in ("train", "valid", "test")] == [8, 9, 10]
+
+
+def test_any_folder_in_this_layout(tmp_path):
+    tiny_events.make(tmp_path / "train.h5")
+    tiny_events.zipped(tiny_events.make(tmp_path / "birds_test.h5", recordings=9))
+    load = lambda split: datasets.folder(tmp_path, split, 10, units=UNITS)  # noqa: E731
+    assert [len(load(split)) for split in ("train", "valid", "test")] == [18, 2, 9]
+    tiny_events.make(tmp_path / "valid.h5", recordings=5)
+    assert [len(load(split)) for split in ("train", "valid", "test")] == [20, 5, 9]
+    tiny_events.make(tmp_path / "fish-test.h5")
+    with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-test.h5. Expected one"):
+        load("test")
+
+
+def test_padded_steps_of_fixed_time(root):
+    data = datasets.shd(root, "test", Binning(dt=0.05, binary=True, pool=70))
+    batch = data.batch(0, 0, 6)
+    assert batch.spikes.shape == (data.steps, 6, 10)
+    assert int(data.lengths.max()) == data.steps > int(data.lengths.min())
+    assert int((batch.spikes.sum(2) * ~batch.mask).sum()) == 0, "nothing in the padding"
+
+
+def test_the_second_start_reads_the_cache(root, monkeypatch):
+    first = datasets.shd(root, "train")
+    assert kept(root) == ["shd_train-bins50.npz"]
+    monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
+    again = datasets.shd(root, "train")
+    for one, other in zip(
+        (first.frames, first.labels, first.speakers), (again.frames, again.labels, again.speakers), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert again.names == first.names
+
+
+def test_other_settings_have_other_caches(root):
+    for bins in (
+        10,
+        Binning(10, binary=True),
+        Binning(10, pool=2),
+        Binning(10, remainder="drop"),
+        Binning(dt=0.1),
+        Binning(dt=0.1, steps=3),
+    ):
+        datasets.shd(root, "test", bins)
+    assert kept(root) == [
+        "shd_test-bins10-binary.npz", "shd_test-bins10-drop.npz", "shd_test-bins10-pool2.npz", "shd_test-bins10.npz",
+        "shd_test-dt0.1.npz", "shd_test-dt0.1x3.npz",
+    ]  # fmt: skip
+
+
+def test_a_changed_file_is_read_anew(root):
+    before = datasets.shd(root, "test")
+    tiny_events.make(root / "shd_test.h5", seed=5)
+    assert not np.array_equal(datasets.shd(root, "test").frames, before.frames)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda x: x[:-50], lambda x: x[:900] + bytes(40) + x[940:], lambda x: b""],
+    ids=["cut", "overwritten", "empty"],
+)
+def test_a_damaged_cache_is_made_anew(root, damage):
+    wanted = datasets.shd(root, "test")
+    cache = root / "otpe-cache" / "shd_test-bins50.npz"
+    cache.write_bytes(damage(cache.read_bytes()))
+    with pytest.warns(UserWarning, match=r"shd_test-bins50.npz cannot be read .* and is made anew"):
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+    np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+
+
+def test_a_read_only_folder_is_left_alone(root, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("mine")))
+    root.chmod(0o555)
+    try:
+        wanted = datasets.shd(root, "test")
+        monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+        assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
+    finally:
+        root.chmod(0o755)
+
+
+def test_a_bad_file_leaves_no_cache_behind(root):
+    content = (root / "shd_test.h5").read_bytes()
+    (root / "shd_test.h5").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"shd_test.h5 cannot be read"):
+        datasets.shd(root, "test")
+    with pytest.raises(ValueError, match="more than the time steps of recording"):
+        datasets.shd(root, "train", 600_000)
+    assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"shd_train.h5 is not there, nor its .zip. Fetch it with `otpe data shd --root .* --download`",
+    ):
+        datasets.shd(tmp_path, "valid")
+    with pytest.raises(FileNotFoundError, match=r"ssc_valid.h5 is not there, .*\(there is no such folder\)"):
+        datasets.ssc(tmp_path / "none", "valid")
+    with pytest.raises(FileNotFoundError, match=r"holds no train.h5, nor anything_train.h5"):
+        datasets.folder(tmp_path, "valid", units=5)
+
+
+BAD = [
+    ({"split": "validation"}, r"split 'validation' is not known. Did you mean 'valid'\?"),
+    ({"bins": 0}, r"bins is 0, expected a whole number above 0"),
+    ({"bins": Binning(50, pool=9)}, r"pool is 9, which does not divide 700 units"),
+    ({"validation": "random"}, r"validation 'random' is not known"),
+    ({"validation": Holdout("first", 1.5)}, r"fraction is 1.5, expected a share between 0 and 1"),
+    ({"validation": Holdout("stratified", 0.1, -1)}, r"seed is -1, expected a whole number"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(s) for s, _ in BAD])
+def test_bad_settings(root, settings, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.shd(root, **settings)
+    assert not (root / "otpe-cache").exists()
+
+
+# Downloads
+
+
+@pytest.fixture
+def server(tmp_path_factory, monkeypatch):
+    """A server on this machine in place of the official one, with small files of the same names."""
+    shelf = tmp_path_factory.mktemp("server")
+    for split in ("train", "test"):
+        tiny_events.zipped(tiny_events.make(shelf / f"shd_{split}.h5"))
+    handler = lambda *args: http.server.SimpleHTTPRequestHandler(*args, directory=str(shelf))  # noqa: E731
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        monkeypatch.setattr(fetch, "ADDRESS", f"http://127.0.0.1:{running.server_port}/")
+        hashes = {
+            split: hashlib.md5((shelf / f"shd_{split}.h5.zip").read_bytes()).hexdigest() for split in ("train", "test")
+        }
+        monkeypatch.setitem(fetch.SOURCES, "shd", fetch.Source("Spiking Heidelberg Digits", 700, hashes))
+        yield shelf
+        running.shutdown()
+
+
+def test_download(server, tmp_path):
+    root = tmp_path / "new"
+    data = datasets.shd(root, "train", 10, download=True)
+    assert len(data) == 18
+    assert (root / "shd_train.h5.zip").read_bytes() == (server / "shd_train.h5.zip").read_bytes()
+    assert not (root / "shd_test.h5.zip").exists(), "only what is needed"
+    (server / "shd_train.h5.zip").unlink()
+    assert len(datasets.shd(root, "valid", 10, download=True)) == 2
+    assert fetch.fetch("shd", "train", root) == root / "shd_train.h5.zip"
+
+
+def test_a_download_that_arrives_damaged(server, tmp_path):
+    content = bytearray((server / "shd_train.h5.zip").read_bytes())
+    content[100] ^= 1
+    (server / "shd_train.h5.zip").write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"shd_train.h5.zip has another md5 than expected .* Nothing was kept. Try again"
+    ):
+        datasets.shd(tmp_path, download=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_that_fails(server, tmp_path):
+    (server / "shd_train.h5.zip").unlink()
+    with pytest.raises(OSError, match=r"shd_train.h5.zip could not be fetched into .*404.* download it in a browser"):
+        datasets.shd(tmp_path, download=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_never_overwritten(server, tmp_path):
+    """Somebody's own file under the official name: used as it is, but not passed off, and not replaced."""
+    mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
+    content = mine.read_bytes()
+    assert len(datasets.shd(tmp_path, validation="none", download=True)) == 30
+    assert not fetch.is_official("shd", "train", mine)
+    with pytest.raises(ValueError, match=r"is there, but is not the official archive: its md5 is \w+, expected \w+"):
+        fetch.fetch("shd", "train", tmp_path)
+    assert mine.read_bytes() == content
+
+
+def test_offline(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OTPE_OFFLINE", "1")
+    with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids to fetch it"):
+        datasets.shd(tmp_path, download=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_pooch(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "find_spec", lambda name: None)
+    with pytest.raises(
+        OSError, match=r"downloading needs pooch, which is not installed. Use: pip install 'otpe\[data\]'"
+    ):
+        datasets.shd(tmp_path, download=True)
+
+
+def test_the_official_hashes():
+    """As published; a typing error here would refuse every good file."""
+    for source in fetch.SOURCES.values():
+        assert all(len(md5) == 32 and int(md5, 16) for md5 in source.md5.values())
+    assert fetch.SOURCES["shd"].md5["test"] == "1503a5064faa34311c398fb0a1ed0a6f"
+
+
+# The spoken digits themselves, where they are at hand
+
+
+@pytest.mark.skipif(heidelberg.find(REAL, "shd_test") is None, reason="set OTPE_SHD to a folder with shd_test.h5")
+def test_spoken_digits():
+    from tonic.transforms import ToFrame
+
+    path = heidelberg.find(REAL, "shd_test")
+    data = datasets.shd(REAL, "test", Binning(50, remainder="drop"))
+    assert data.frames.shape == (len(data), 50, 700)
+    assert len(data) >= 2264
+    assert len(data.names) == 20
+    assert data.names[0] == "zero"
+    assert set(np.unique(data.labels)) == set(range(20))
+    events = hdf5.read(path, 700)
+    for i in range(0, len(data), 50):
+        times, units = events.recording(i)
+        made = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
+        made["t"], made["x"] = times * 1e6, units
+        np.testing.assert_array_equal(data.frames[i], ToFrame(sensor_size=(700, 1, 1), n_time_bins=50)(made)[:, 0])
+    whole = datasets.shd(REAL, "test")
+    assert int(np.asarray(whole.frames).sum(dtype=np.int64)) == events.starts[-1]
