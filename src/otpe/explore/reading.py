@@ -13,7 +13,8 @@ from otpe.explore import settings
 from otpe.explore.config import DataConfig
 from otpe.explore.sources import Source, sources
 
-AT_ONCE = 1024  # recordings whose frames are in memory together: at dt=0.001 all of SHD's would take 8 GB
+AT_ONCE = 1 << 25  # entries of frames in memory together: at dt=0.001 all of SHD's would take 8 GB
+MOST = 1 << 27  # entries of one recording's frames
 BATCHES, BATCH = 10, 100  # that Randman is asked for
 
 
@@ -54,9 +55,9 @@ def _read(source: Source, config: DataConfig) -> Split:
 
 def _framed(events: Events, units: int, binning: Binning, where: str) -> Framed:
     """Frames are made to be counted, and let go."""
-    parts, kept = [], 0
-    for first in range(0, len(events), AT_ONCE):
-        some = _some(events, slice(first, min(first + AT_ONCE, len(events))))
+    parts, kept, at_once = [], 0, _at_once(events, units, binning, where)
+    for first in range(0, len(events), at_once):
+        some = _some(events, slice(first, min(first + at_once, len(events))))
         where_in = f"{where}, counted from recording {first}" if first else where
         counts, lengths = frames(some, units, replace(binning, binary=False), where_in)
         kept += int(counts.sum(dtype=np.int64))
@@ -70,6 +71,18 @@ def _framed(events: Events, units: int, binning: Binning, where: str) -> Framed:
         largest=max(part.largest for part in parts),
         left_out=int(events.counts.sum()) - kept,
     )
+
+
+def _at_once(events: Events, units: int, binning: Binning, where: str) -> int:
+    """How many recordings to make frames of together."""
+    longest = float(events.times.max(initial=0))
+    steps = binning.bins or min(int(longest / (binning.dt or 1)) + 1, binning.steps or MOST)
+    if steps * units > MOST:
+        raise ValueError(
+            f"{where}: {steps} time steps of {units} units are {steps * units:,} numbers for each recording, expected"
+            f" {MOST:,} at most. Use fewer bins, or a larger dt."
+        )
+    return max(1, AT_ONCE // (steps * units))
 
 
 def _counted(made: Frames) -> Framed:

@@ -49,13 +49,14 @@ def _may_fetch(config: DataConfig, root: Path, missing: list[str]) -> None:
         )
     if config.download:
         return
-    advice = f"Fetch what is missing with `{fetch.command(config.name, root)}`"
+    command = fetch.command(config.name, root) + " --verify" * config.verify
+    advice = f"Fetch what is missing with `{command}`"
     unpacked = [heidelberg.find(root, f"{config.name}_{split}") for split in missing]
     if config.verify and any(unpacked):
         names = ", ".join(str(path) for path in unpacked if path)
         raise FileNotFoundError(
-            f"{names} cannot be verified: an md5 is known of the archive only, which is not there. {advice} --verify,"
-            " or leave out --verify."
+            f"{names} cannot be verified: an md5 is known of the archive only, which is not there. {advice}, or"
+            " leave out --verify."
         )
     plain = "" if config.verify else ", packed or unpacked"
     no_folder = "" if root.is_dir() else " (there is no such folder)"
