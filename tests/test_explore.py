@@ -1,5 +1,6 @@
 """`otpe data`: what it counts, what it writes, and what it says when it cannot."""
 
+import io
 import json
 import os
 import re
@@ -230,6 +231,25 @@ def test_the_pictures_show_what_was_read(tmp_path):
     assert [label.get_text() for label in heat.get_yticklabels()] == ["null", "eins", "zwei"]
 
 
+ODD = ("$\\wrong$", "two", "a" * 30), ["$\\wrong$", "two", "a" * 19 + "…"]
+MANY = tuple(map(str, range(61))), ["0", "20", "40", "60"]
+
+
+@pytest.mark.parametrize(("names", "shown"), [ODD, MANY], ids=["odd", "many"])
+def test_names_that_are_hard_to_draw(names, shown):
+    from otpe.explore import pictures
+
+    events = Events(np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2]), np.array([2], np.int32), None, names)
+    split = reading.Split("train", None, events, 2, None)
+    found = {"title": "my $data", "time_unit": "seconds"}
+    figure = pictures._rates(split, found)
+    figure.savefig(io.BytesIO())
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert set(shown) <= set(labels)
+    assert len(labels) < 10
+    pictures._rasters(split, found, 1).savefig(io.BytesIO())
+
+
 def test_the_table(tmp_path):
     write(tmp_path / "train.h5")
     write(tmp_path / "test.h5", speakers=None)
@@ -456,14 +476,14 @@ def test_a_recording_is_named_also_behind_the_first_part(tmp_path, monkeypatch):
         reading.read(replace(FOLDER, root=tmp_path, bins=2))
 
 
-@pytest.mark.parametrize("binning", [{"bins": 1 << 27}, {"dt": 1e-6}], ids=str)
-def test_frames_that_no_memory_holds(tmp_path, monkeypatch, binning):
+@pytest.mark.parametrize(
+    ("binning", "steps"), [({"bins": 1 << 27}, 1 << 27), ({"dt": 1e-6}, 1_200_196)], ids=["bins", "dt"]
+)
+def test_frames_that_no_memory_holds(tmp_path, monkeypatch, binning, steps):
     monkeypatch.setattr(reading, "MOST", 1_000_000)
     write(tmp_path / "train.h5")
-    with pytest.raises(
-        ValueError,
-        match=r"time steps of 8 units are [\d,]+ numbers for each recording, expected 1,000,000 at most. Use fewer bins",
-    ):
+    message = f"{steps} time steps of 8 units are {8 * steps:,} numbers for each recording, expected 1,000,000 at most. Use fewer"
+    with pytest.raises(ValueError, match=message):
         reading.read(replace(FOLDER, root=tmp_path, **binning))
 
 

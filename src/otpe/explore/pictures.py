@@ -15,6 +15,7 @@ from otpe.explore.summary import mean_spikes
 BLUE = "#0072B2"  # Okabe and Ito's, as in the other figures
 ACROSS = 4  # rasters in a row, at most
 LONGEST = 20  # letters of a name
+MOST_NAMES = 60  # classes whose names have room below each other
 
 
 def draw(path: Path, split: Split, found: dict[str, Any], samples: int) -> list[Path]:
@@ -56,7 +57,7 @@ def _rasters(split: Split, found: dict[str, Any], samples: int) -> Figure:
         panel.tick_params(labelbottom=True)  # the lowest of its column, where the last row is not full
     figure.supxlabel({"seconds": "time (s)", "time steps": "time step"}[found["time_unit"]], fontsize="medium")
     figure.supylabel("unit", fontsize="medium")
-    figure.suptitle(_title(found, split), fontsize="medium")
+    figure.suptitle(_title(found, split), fontsize="medium", parse_math=False)
     return figure
 
 
@@ -64,7 +65,7 @@ def _raster(panel: Any, split: Split, i: int) -> None:
     times, units = split.events.recording(i)
     size = np.clip(100 / split.units, 0.75, 2.5)  # points
     panel.plot(times, units, "o", color=BLUE, markersize=size, markeredgewidth=0)
-    panel.set_title(_caption(split, i), fontsize="small")
+    panel.set_title(_caption(split, i), fontsize="small", parse_math=False)  # a name may hold a $
     panel.tick_params(labelsize="small")
     panel.spines[["top", "right"]].set_visible(False)
 
@@ -72,23 +73,27 @@ def _raster(panel: Any, split: Split, i: int) -> None:
 def _rates(split: Split, found: dict[str, Any]) -> Figure:
     mean = mean_spikes(split.events, split.units)
     names, each = [_short(name) for name in split.events.names], "sample" if split.source is None else "recording"
-    figure = Figure(figsize=(9, 1.4 + 0.22 * max(len(names), 8)), layout="constrained")
+    figure = Figure(figsize=(9, 1.4 + 0.22 * np.clip(len(names), 8, MOST_NAMES)), layout="constrained")
     heat, bars = figure.subplots(1, 2, sharey=True, width_ratios=(3.4, 1))
     image = heat.imshow(mean, aspect="auto", cmap="viridis", vmin=0, interpolation="nearest")
-    heat.set_yticks(range(len(names)), names, fontsize="small")
+    if len(names) <= MOST_NAMES:
+        heat.set_yticks(range(len(names)), names, fontsize="small", parse_math=False)
+    else:
+        heat.set_ylabel("label")
     heat.set_xlabel("unit")
     heat.tick_params(left=False)
     _bars(bars, mean.sum(1), each)
     colours = figure.colorbar(image, ax=[heat, bars], location="right", aspect=30, pad=0.02)
-    colours.set_label(f"mean spikes of a unit in a {each}")
-    figure.suptitle(_title(found, split), fontsize="medium")
+    colours.set_label(f"mean spikes of a unit in a {each}", labelpad=8)
+    figure.suptitle(_title(found, split), fontsize="medium", parse_math=False)
     return figure
 
 
 def _bars(panel: Any, per_class: np.ndarray, each: str) -> None:
     drawn = panel.barh(range(per_class.size), np.nan_to_num(per_class), color=BLUE, height=0.7)
     numbers = ["none" if np.isnan(value) else f"{value:,.0f}" for value in per_class]
-    panel.bar_label(drawn, numbers, padding=3, fontsize="small")
+    if per_class.size <= MOST_NAMES:
+        panel.bar_label(drawn, numbers, padding=3, fontsize="small")
     panel.set_xlabel(f"mean spikes\nof a {each}")
     panel.margins(x=0.3)  # room for the numbers
     panel.tick_params(left=False, bottom=False, labelbottom=False)

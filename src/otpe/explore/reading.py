@@ -75,8 +75,8 @@ def _framed(events: Events, units: int, binning: Binning, where: str) -> Framed:
 
 def _at_once(events: Events, units: int, binning: Binning, where: str) -> int:
     """How many recordings to make frames of together."""
-    longest = float(events.times.max(initial=0))
-    steps = binning.bins or min(int(longest / (binning.dt or 1)) + 1, binning.steps or MOST)
+    needed = binning.bins or int(float(events.times.max(initial=0)) / (binning.dt or 1)) + 1
+    steps = min(needed, binning.steps or needed)
     if steps * units > MOST:
         raise ValueError(
             f"{where}: {steps} time steps of {units} units are {steps * units:,} numbers for each recording, expected"
