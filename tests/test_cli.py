@@ -17,7 +17,9 @@ TOY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("args", [[], ["--help"], ["-h"], ["--version"], ["bench", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args", [[], ["--help"], ["-h"], ["--version"], ["bench", "--help"], ["data", "--help"]], ids=" ".join
+)
 def test_help_does_not_import_jax(args):
     code = f"""
 import sys

@@ -26,6 +26,11 @@ VERBS = {
         config="otpe.bench.config:BenchConfig",
         prepare="otpe.bench.run:prepare",
     ),
+    "data": Verb(
+        "fetch, verify, summarise and draw a dataset",
+        config="otpe.explore.config:DataConfig",
+        prepare="otpe.explore.run:prepare",
+    ),
 }
 
 

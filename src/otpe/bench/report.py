@@ -5,6 +5,7 @@ from typing import Any
 
 from otpe.bench.growth import AXES, PAPER, SYMBOLS
 from otpe.bench.results import MEMORY
+from otpe.tables import columns
 
 MODES = {
     "offline": "offline: the gradient of a mini-batch",
@@ -100,18 +101,6 @@ def _paper() -> str:
         "The paper's table 1: the gradient at time step T, one layer of n inputs and n neurons, one sample\n\n"
         + columns(rows, left=(0, 1, 2))
     )
-
-
-def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Rows as text, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def _fit(fit: dict[str, Any]) -> str:
