@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tonic.transforms import ToFrame
 
 from otpe.datasets import Binning, from_events
+from otpe.datasets import frames as binned
 from otpe.datasets.events import assemble, flat
 from otpe.datasets.frames import frames
 
@@ -87,7 +88,8 @@ def test_binary_and_pooled(tmp_path):
     np.testing.assert_array_equal(pooled, counts.reshape(-1, 10, 3, 4).sum(-1))
 
 
-def test_large_counts_get_a_wider_type():
+def test_large_counts_get_a_wider_type(monkeypatch):
+    monkeypatch.setattr(binned, "AT_ONCE", 50 * 2 * UNITS)
     many = (np.linspace(0, 1, 700), np.zeros(700, int))
     few = (np.linspace(0, 1, 7), np.ones(7, int))
     made = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
@@ -122,6 +124,8 @@ BAD = [
     (Binning(2.5), r"bins is 2.5, expected a whole number"),
     (Binning(dt=0), r"dt is 0, expected seconds"),
     (Binning(dt=float("nan")), r"dt is nan, expected seconds"),
+    (Binning(dt=float("inf")), r"dt is inf, expected seconds"),
+    (Binning(dt=1.5e-6), r"dt is 1.5e-06, expected seconds, in whole millionths"),
     (Binning(10, steps=5), r"steps is 5 without dt. Give dt as well, or bins=5"),
     (Binning(10, pool=5), r"pool is 5, which does not divide 12 units. Possible are \[2, 3, 4, 6\]"),
     (Binning(10, pool=0), r"pool is 0"),
@@ -140,5 +144,18 @@ def test_more_bins_than_time_steps():
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1])), (np.array([0.5, 0.50003]), np.array([0, 1]))]
     with pytest.raises(
         ValueError, match=r"bins is 50, more than the time steps of recording 1, which lasts 30 microseconds"
+    ):
+        frames(joined(recordings), UNITS, Binning(50))
+
+
+def test_frames_that_no_memory_holds(monkeypatch):
+    recordings = [(np.array([0.0, 1.0]), np.array([0, 1]))] * 3
+    with pytest.raises(
+        ValueError, match=r"20000000 time steps of 12 units are 240,000,000 numbers .* Use fewer bins, or a larger dt"
+    ):
+        frames(joined([(np.array([0, 10**9]), np.array([0, 1]))]), UNITS, Binning(20_000_000))
+    monkeypatch.setattr(binned, "_memory", lambda: 1000)
+    with pytest.raises(
+        ValueError, match=r"frames \[3, 50, 12\] take 0 GB, more than this machine has. Use fewer time steps"
     ):
         frames(joined(recordings), UNITS, Binning(50))

@@ -89,7 +89,7 @@ ROUNDS = 32
 
 
 def once(x: Array) -> Array:
-    """Computed here, in full: else XLA computes it anew inside every kernel, for every element, that makes use of it."""
+    """Computed here, in full: else XLA computes it anew in every kernel, for every element, that makes use of it."""
     return jax.lax.optimization_barrier(x)
 
 

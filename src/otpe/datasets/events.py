@@ -1,14 +1,18 @@
 """Recordings of spikes as events: when, and which unit. Numpy only; frames are made of them in `frames.py`."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 REPAIR = "Repair the recordings, or fetch the file again"
+LARGEST = 99_999  # label, or speaker
+LATEST = 10_000_000  # seconds
 
 
-class Events(NamedTuple):
+@dataclass(frozen=True)
+class Events:
     """All recordings of a file, one behind the other."""
 
     times: np.ndarray  # [spikes] seconds, or microseconds as whole numbers
@@ -18,13 +22,22 @@ class Events(NamedTuple):
     speakers: np.ndarray | None  # [recordings] int32
     names: tuple[str, ...]  # of the classes, label 0 first
 
-    def __len__(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __len__(self) -> int:
         return self.labels.size
 
     @property
     def counts(self) -> np.ndarray:
         """Spikes of each recording."""
         return np.diff(self.starts)
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last time of each recording, in whatever order they stand there; 0 where there is none."""
+        first, last = np.zeros((2, len(self)), self.times.dtype)
+        some = self.counts > 0
+        if some.any():
+            begins = self.starts[:-1][some]  # recordings without spikes lie between none of these
+            first[some], last[some] = np.minimum.reduceat(self.times, begins), np.maximum.reduceat(self.times, begins)
+        return first, last
 
     def recording(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Times in seconds and units of one recording."""
@@ -67,7 +80,7 @@ def assemble(
         advice = "Leave such recordings out, or keep them as silence with keep_empty=True"
         _refuse(time_counts == 0, where, lambda i: "has no spikes", advice)
     starts = np.concatenate([[0], np.cumsum(time_counts)])
-    names = tuple(names) if names is not None else tuple(map(str, range(max(int(labels.max()), 0) + 1)))
+    names = tuple(names) if names is not None else tuple(map(str, range(int(labels.max()) + 1)))
     assembled = Events(times, units, starts, labels, speakers, names)
     _check(assembled, width, where)
     return assembled
@@ -78,6 +91,8 @@ def _check(events: Events, width: int, where: str) -> None:
     _numbers("units", events.units, "iu", where)
     _refuse_spikes(~np.isfinite(events.times), events, where, lambda j: f"a spike at the time {events.times[j]}")
     _refuse_spikes(events.times < 0, events, where, lambda j: f"a spike at {events.times[j]} s, before the start")
+    late = events.times.astype(np.float64) > LATEST * (1e6 if events.times.dtype.kind in "iu" else 1)
+    _refuse_spikes(late, events, where, lambda j: f"a spike at {seconds(events.times[j : j + 1])[0]:.3g} s, too late")
     _refuse_spikes(
         (events.units < 0) | (events.units >= width),
         events,
@@ -94,10 +109,15 @@ def _check(events: Events, width: int, where: str) -> None:
 
 def _whole(name: str, values: Any, where: str) -> np.ndarray:
     values = np.asarray(values)
-    if values.ndim != 1 or not (np.issubdtype(values.dtype, np.integer) or values.size == 0):
+    if values.ndim != 1 or not (values.dtype.kind in "iu" or values.size == 0):
         raise ValueError(
             f"{where} has {name} of {values.dtype} {list(values.shape)}, expected a row of whole numbers. {REPAIR}."
         )
+    _refuse(
+        (values < 0) | (values > LARGEST),
+        where,
+        lambda i: f"has {values[i]} among its {name}, expected 0 to {LARGEST:,}",
+    )
     return values.astype(np.int32)
 
 

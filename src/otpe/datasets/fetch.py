@@ -43,9 +43,9 @@ def md5(path: Path) -> str:
         return hashlib.file_digest(file, "md5").hexdigest()
 
 
-def is_official(name: str, split: str, path: Path) -> bool:
-    """Whether this is, bit for bit, the archive that its makers published."""
-    return path.name == archive(name, split) and md5(path) == SOURCES[name].md5[split]
+def is_official(name: str, split: str, path: Path) -> bool | None:
+    """Whether this is, bit for bit, the archive that its makers published. None for other files: no md5 is known."""
+    return md5(path) == SOURCES[name].md5[split] if path.name == archive(name, split) else None
 
 
 def command(name: str, root: Path) -> str:
@@ -68,6 +68,7 @@ def fetch(name: str, split: str, root: Path) -> Path:
 
     logging.getLogger("pooch").setLevel(logging.WARNING)
     pooch.get_logger().setLevel("WARNING")
+    new = not root.exists()
     try:
         root.mkdir(parents=True, exist_ok=True)
         pooch.retrieve(
@@ -87,6 +88,9 @@ def fetch(name: str, split: str, root: Path) -> Path:
             f"{ADDRESS + target.name} could not be fetched into {root}: {_reason(error)}. Nothing was kept. Try again,"
             " or download it in a browser and put it there."
         ) from None
+    finally:
+        if new and not target.exists() and root.is_dir() and not any(root.iterdir()):
+            root.rmdir()
     return target
 
 
@@ -101,4 +105,6 @@ def _may_go_online(name: str, root: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
+    if type(error).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
+        return "the server cannot be reached"
     return " ".join(str(error).split()) or type(error).__name__

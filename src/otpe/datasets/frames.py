@@ -8,6 +8,9 @@ the last frame, since none needs to be lost; `remainder="drop"` leaves them out,
 By time: steps of `dt` seconds from time 0 on. Recordings then differ in length, and the shorter ones are padded.
 """
 
+import math
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -16,7 +19,8 @@ import numpy as np
 from otpe import check
 from otpe.datasets.events import Events
 
-AT_ONCE = 256  # recordings
+AT_ONCE = 1 << 25  # entries of frames that are counted together
+MOST = 1 << 27  # entries of one recording's frames
 LARGEST = {np.uint8: 255, np.uint16: 65_535}
 
 
@@ -43,8 +47,8 @@ class Binning:
         for what, value in {"bins": self.bins, "steps": self.steps}.items():
             if value is not None:
                 check.count(what, value)
-        if self.dt is not None and not (isinstance(self.dt, int | float) and self.dt >= 1e-6):
-            raise ValueError(f"dt is {self.dt!r}, expected seconds, a millionth at least. Usual is 0.01 (10 ms).")
+        if self.dt is not None and not _is_whole_microseconds(self.dt):
+            raise ValueError(f"dt is {self.dt!r}, expected seconds, in whole millionths. Usual is 0.01 (10 ms).")
         if self.steps is not None and self.dt is None:
             raise ValueError(
                 f"steps is {self.steps} without dt. Give dt as well, or bins={self.steps} instead of steps."
@@ -72,23 +76,61 @@ class Frames(NamedTuple):
     lengths: np.ndarray | None  # [recordings] int32, where they differ
 
 
+class Grid(NamedTuple):
+    """Where the time steps of each recording lie."""
+
+    steps: int
+    units: int  # after pooling
+    lengths: np.ndarray | None  # [recordings] int32, where they differ
+    begin: np.ndarray  # [recordings] microseconds at which the first step begins
+    width: np.ndarray  # [recordings] microseconds of a step
+
+
 def frames(events: Events, units: int, binning: Binning, where: str = "events") -> Frames:
     """Frames of every recording."""
-    binning = binning.checked(units)
-    if binning.bins is not None:
-        lengths, steps = None, binning.bins
-    else:
-        lengths = _lengths(events, binning)
-        steps = int(lengths.max())
-    made = np.zeros((len(events), steps, units // binning.pool), np.uint8)
-    for first in range(0, len(events), AT_ONCE):
-        some = slice(first, min(first + AT_ONCE, len(events)))
-        counted = _count(events, some, made.shape[1:], binning, where)
-        if binning.binary:
-            counted = np.minimum(counted, 1)
+    lie = grid(events, units, binning, where)
+    shape = (len(events), lie.steps, lie.units)
+    if math.prod(shape) > _memory():
+        raise ValueError(
+            f"{where}: frames {list(shape)} take {math.prod(shape) / 1e9:.0f} GB, more than this machine has. Use fewer"
+            " time steps, or pool units."
+        )
+    made = np.zeros(shape, np.uint8)
+    for some, counted in blocks(events, lie, binning):
         made = _wide_enough(made, int(counted.max()))
         made[some] = counted
-    return Frames(made, lengths)
+    return Frames(made, lie.lengths)
+
+
+def grid(events: Events, units: int, binning: Binning, where: str) -> Grid:
+    """All that is to be known before anything is counted; what cannot be binned is refused here."""
+    binning = binning.checked(units)
+    begin, end = map(microseconds, events.ends())
+    if binning.bins is not None:
+        lengths, steps = None, binning.bins
+        width = (end - begin) // steps
+        _refuse_short(width, begin, end, events, steps, where)
+    else:
+        width = np.full(len(events), round((binning.dt or 0) * 1e6))
+        begin = np.zeros_like(begin)
+        lengths = end // width + 1
+        steps = min(int(lengths.max()), binning.steps or int(lengths.max()))
+        lengths = np.minimum(lengths, steps).astype(np.int32)
+    if steps * units > MOST:
+        raise ValueError(
+            f"{where}: {steps} time steps of {units} units are {steps * units:,} numbers for each recording, expected"
+            f" {MOST:,} at most. Use fewer bins, or a larger dt."
+        )
+    return Grid(steps, units // binning.pool, lengths, begin, np.maximum(width, 1))
+
+
+def blocks(events: Events, lie: Grid, binning: Binning) -> Iterator[tuple[slice, np.ndarray]]:
+    """Counts [some recordings, steps, units], as many recordings at a time as fit in little memory."""
+    at_once = max(1, AT_ONCE // (lie.steps * lie.units))
+    for first in range(0, len(events), at_once):
+        some = slice(first, min(first + at_once, len(events)))
+        counted = _count(events, some, lie, binning)
+        yield some, np.minimum(counted, 1) if binning.binary else counted
 
 
 def microseconds(times: np.ndarray) -> np.ndarray:
@@ -96,56 +138,43 @@ def microseconds(times: np.ndarray) -> np.ndarray:
     return times.astype(np.int64) if times.dtype.kind in "iu" else (times.astype(np.float64) * 1e6).astype(np.int64)
 
 
-def _count(events: Events, some: slice, shape: tuple[int, ...], binning: Binning, where: str) -> np.ndarray:
-    """Counts [recordings, steps, units] of some recordings."""
-    steps, units = shape
+def _count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarray:
     counts = events.counts[some]
     span = slice(events.starts[some.start], events.starts[some.stop])
-    times, of = microseconds(events.times[span]), np.repeat(np.arange(counts.size), counts)
-    step = _by_number(times, of, counts, some.start, binning, where) if binning.bins else times // _width(binning)
-    if binning.bins and binning.remainder == "keep":
-        step = np.minimum(step, steps - 1)
-    kept = step < steps
-    place = (of * steps + step) * units + events.units[span] // binning.pool
-    return np.bincount(place[kept], minlength=counts.size * steps * units).reshape(counts.size, *shape)
+    of = np.repeat(np.arange(counts.size), counts)
+    step = (microseconds(events.times[span]) - lie.begin[some][of]) // lie.width[some][of]
+    if binning.bins is not None and binning.remainder == "keep":
+        step = np.minimum(step, lie.steps - 1)
+    kept = step < lie.steps
+    place = (of * lie.steps + step) * lie.units + events.units[span] // binning.pool
+    shape = (counts.size, lie.steps, lie.units)
+    return np.bincount(place[kept], minlength=math.prod(shape)).reshape(shape)
 
 
-def _by_number(
-    times: np.ndarray, of: np.ndarray, counts: np.ndarray, first: int, binning: Binning, where: str
-) -> np.ndarray:
-    bins = binning.bins or 0
-    begin, end = _ends(times, of, counts.size)
-    width = (end - begin) // bins
-    short = (width == 0) & (counts > 0)
+def _refuse_short(width: np.ndarray, begin: np.ndarray, end: np.ndarray, events: Events, bins: int, where: str) -> None:
+    short = (width == 0) & (events.counts > 0)
     if short.any():
         i = int(short.argmax())
         raise ValueError(
-            f"{where}: bins is {bins}, more than the time steps of recording {first + i}, which lasts"
-            f" {end[i] - begin[i]} microseconds. Use fewer bins, or steps of fixed length with dt."
+            f"{where}: bins is {bins}, more than the time steps of recording {i}, which lasts {end[i] - begin[i]}"
+            " microseconds. Use fewer bins, or steps of fixed length with dt."
         )
-    return (times - begin[of]) // width[of]
-
-
-def _lengths(events: Events, binning: Binning) -> np.ndarray:
-    """Time steps up to the last spike of each recording, one at least."""
-    of = np.repeat(np.arange(len(events)), events.counts)
-    _, end = _ends(microseconds(events.times), of, len(events))
-    lengths = np.maximum(end, 0) // _width(binning) + 1
-    return np.minimum(lengths, binning.steps or lengths.max()).astype(np.int32)
-
-
-def _ends(times: np.ndarray, of: np.ndarray, recordings: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last time of each recording, in whatever order they stand there."""
-    begin, end = np.full(recordings, np.iinfo(np.int64).max), np.full(recordings, -1)
-    np.minimum.at(begin, of, times)
-    np.maximum.at(end, of, times)
-    return begin, end
-
-
-def _width(binning: Binning) -> int:
-    return round((binning.dt or 0) * 1e6)
 
 
 def _wide_enough(made: np.ndarray, largest: int) -> np.ndarray:
     fitting = next((kind for kind, limit in LARGEST.items() if largest <= limit), np.int32)
     return made if np.can_cast(fitting, made.dtype) else made.astype(fitting)
+
+
+def _is_whole_microseconds(seconds: object) -> bool:
+    if not isinstance(seconds, int | float) or not 1e-6 <= seconds < math.inf:
+        return False
+    return math.isclose(seconds * 1e6, round(seconds * 1e6), rel_tol=1e-9)
+
+
+def _memory() -> float:
+    """Bytes of this machine, where it tells."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf

@@ -104,14 +104,9 @@ def spread(values: np.ndarray) -> dict[str, float]:
 
 
 def durations(events: Events) -> np.ndarray:
-    """From the first to the last spike of each recording, 0 where there is none."""
-    lasts = np.zeros(len(events))
-    with_spikes = events.counts > 0
-    begins = events.starts[:-1][with_spikes]  # recordings without spikes lie between none of these
-    if begins.size:
-        first, last = (extreme.reduceat(events.times, begins) for extreme in (np.minimum, np.maximum))
-        lasts[with_spikes] = seconds(last) - seconds(first)
-    return lasts
+    """From the first to the last spike of each recording."""
+    first, last = map(seconds, events.ends())
+    return last - first
 
 
 def mean_spikes(events: Events, units: int) -> np.ndarray:
