@@ -1,0 +1,26 @@
+"""Fixtures of the tests of `otpe data`."""
+
+import sys
+
+import pytest
+
+from otpe.datasets import randman
+from otpe.explore import reading, summary
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """No pictures, which take time."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+@pytest.fixture
+def tiny_randman(monkeypatch, tmp_path):
+    """Manifolds whose tables are made at once."""
+    monkeypatch.setenv("OTPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        reading, "randman", lambda *a, **k: randman(*a, **k, classes=3, units=6, dims=1, steps=7, alpha=3, points=50)
+    )
+    for module in (reading, summary):
+        monkeypatch.setattr(module, "BATCH", 20)
+        monkeypatch.setattr(module, "BATCHES", 3)

@@ -1,0 +1,118 @@
+"""What `otpe data` says when it cannot."""
+
+import re
+from dataclasses import replace
+
+import h5py
+import pytest
+from three_recordings import FOLDER, TIMES, UNITS, write
+
+from otpe import cli
+from otpe.datasets import frames as binned
+from otpe.datasets.frames import Binning
+from otpe.explore import reading, run, settings, summary
+from otpe.explore.config import DataConfig
+
+BAD = [
+    (["sdh"], r"dataset 'sdh' is not known. Did you mean 'shd'\? Expected one of: 't-randman'"),
+    (["t-randman", "--root", "x"], r"--root x is given, but t-randman has no use for it: it is for shd, ssc and folder"),
+    (["t-randman", "--bins", "3"], r"--bins 3 is given, but t-randman has no use for it"),
+    (["r-randman", "--verify"], r"--verify is given, but r-randman has no use for it: it is for shd and ssc"),
+    (["folder", "--download"], r"--download is given, but folder has no use for it: it is for shd and ssc"),
+    (["shd", "--seed", "3"], r"--seed 3 is given, but shd has no use for it: it is for t-randman and r-randman"),
+    (["ssc", "--standardize", "fixed"], r"--standardize fixed is given, but ssc has no use for it"),
+    (["shd", "--units", "70"], r"--units 70 is given, but shd has no use for it: it is for folder\."),
+    (["t-randman", "--keep-empty"], r"--keep-empty is given, but t-randman has no use for it"),
+    (["folder"], r"units is not given, and a folder does not tell. Say how many there are, such as --units 700"),
+    (["folder", "--units", "0"], r"units is 0, expected a whole number above 0"),
+    (["folder", "--units", "8"], r"data/folder holds no .h5 file, nor a .h5.zip \(there is no such folder\).*with --root"),
+    (["shd", "--bins", "5", "--dt", "0.1"], r"bins is 5 and dt is 0.1, expected one of them"),
+    (["shd", "--bins", "0"], r"bins is 0, expected a whole number above 0"),
+    (["shd", "--dt", "0"], r"dt is 0.0, expected seconds"),
+    (["shd", "--steps", "5"], r"steps is 5 without dt"),
+    (["shd", "--pool", "3"], r"pool is 3, which does not divide 700 units"),
+    (["shd", "--samples", "0"], r"samples is 0, expected 1 to 64: their rasters are drawn on one page"),
+    (["shd", "--samples", "65"], r"samples is 65, expected 1 to 64"),
+    (["t-randman", "--seed", "-1"], r"seed is -1, expected a whole number, 0 or above"),
+    (["ssc"], r"data/ssc/ssc_train.h5.zip, data/ssc/ssc_valid.h5.zip, data/ssc/ssc_test.h5.zip: not there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "run", lambda *_: pytest.fail("computed something"))
+    assert cli.main(["data", *args]) == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "Traceback" not in said
+    assert not list(tmp_path.iterdir())
+
+
+DAMAGE = {
+    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:3000]), r"train.h5 cannot be read: .*cut short"),
+    "not HDF5": (lambda path: path.write_bytes(b"hello"), r"train.h5 cannot be read: .*fetch it again, or repair it"),
+    "no labels": (lambda path: _without(path, "labels"), r"train.h5 has no 'labels', but 'extra', 'spikes'"),
+    "more units": (lambda path: write(path, units=[[0, 0, 1, 8], *UNITS[1:]]), r"a spike of unit 8, expected 0 to 7"),
+    "too short": (lambda path: write(path, times=[[0.0] * 4, *TIMES[1:]]), r"bins is 2, more than the time steps of recording 0"),
+}  # fmt: skip
+
+
+def _without(path, name):
+    with h5py.File(path, "a") as file:
+        del file[name]
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_files_get_a_sentence_and_nothing_is_written(kind, tmp_path, capsys):
+    damage, message = DAMAGE[kind]
+    write(tmp_path / "test.h5")
+    damage(write(tmp_path / "train.h5"))
+    out = tmp_path / "out"
+    assert cli.main(["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert "Traceback" not in said
+    assert not out.exists()
+
+
+def test_a_recording_is_named_also_behind_the_first_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(binned, "AT_ONCE", 1)
+    write(tmp_path / "train.h5", times=[*TIMES[:2], [0.5] * 3])
+    with pytest.raises(ValueError, match=r"bins is 2, more than the time steps of recording 2"):
+        reading.read(replace(FOLDER, root=tmp_path, bins=2))
+
+
+@pytest.mark.parametrize(
+    ("binning", "steps"), [({"bins": 1 << 18}, 1 << 18), ({"dt": 1e-6}, 1_200_196)], ids=["bins", "dt"]
+)
+def test_frames_that_no_memory_holds(tmp_path, monkeypatch, binning, steps):
+    monkeypatch.setattr(binned, "MOST", 1_000_000)
+    write(tmp_path / "train.h5")
+    message = f"{steps} time steps of 8 units are {8 * steps:,} numbers for each recording, expected 1,000,000 at most. Use fewer"
+    with pytest.raises(ValueError, match=message):
+        reading.read(replace(FOLDER, root=tmp_path, **binning))
+
+
+def test_dt_takes_the_place_of_bins():
+    assert settings.binning(DataConfig("shd")) == Binning(50)
+    assert settings.binning(DataConfig("shd", dt=0.01)) == Binning(dt=0.01)
+
+
+def test_without_matplotlib(tmp_path, plain, capsys):
+    write(tmp_path / "train.h5")
+    assert run.prepare(replace(FOLDER, root=tmp_path, bins=2, out=tmp_path / "out"))() == 0
+    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["folder-001.json", "folder-001.txt"]
+
+
+def test_a_bug_shows_itself(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("a bug")
+
+    write(tmp_path / "train.h5")
+    monkeypatch.setattr(summary, "summary", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        cli.main(
+            ["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(tmp_path / "out")]
+        )

@@ -1,0 +1,112 @@
+"""`otpe data` with archives: official or not, there or to be fetched."""
+
+import re
+
+import pytest
+from three_recordings import write
+from tiny_events import zipped as pack
+
+from otpe import cli
+from otpe.datasets import fetch
+
+
+@pytest.fixture
+def archives(tmp_path, monkeypatch, plain):
+    """SHD's archives as this test has them, and taken for official."""
+    root = tmp_path / "shd"
+    made = {split: pack(write(root / f"shd_{split}.h5")) for split in ("train", "test")}
+    official = {split: fetch.md5(path) for split, path in made.items()}
+    monkeypatch.setitem(fetch.SOURCES, "shd", fetch.SOURCES["shd"]._replace(md5=official))
+    return root
+
+
+def look(root, *args):
+    return cli.main(["data", "shd", "--root", str(root), "--bins", "2", "--out", str(root.parent / "out"), *args])
+
+
+def test_official_archives(archives, capsys):
+    assert look(archives, "--verify") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"official archive +yes +yes", said)
+    assert said.startswith("Spiking Heidelberg Digits\n")
+    assert "results" not in said
+
+
+def test_another_archive_is_said_to_be_one_and_refused_when_asked(archives, capsys):
+    (archives / "shd_test.h5.zip").unlink()
+    other = pack(write(archives / "shd_test.h5", labels=(0, 0, 0)))
+    assert look(archives) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"official archive +yes +no", said)
+    assert said.startswith("Spiking Heidelberg Digits (NOT the official archives)\n")
+    assert "NOT OFFICIAL: shd_test.h5.zip. Results from these files are not SHD results." in said
+    assert look(archives, "--verify", "--out", str(archives.parent / "none")) == 2
+    said = capsys.readouterr().err
+    found, expected = fetch.md5(other), fetch.SOURCES["shd"].md5["test"]
+    assert f"{other} is not the official archive: its md5 is {found}, expected {expected}." in said
+    assert f"`otpe data shd --root {archives} --download`, or leave out --verify" in said
+    assert not (archives.parent / "none").exists()
+
+
+def test_an_unpacked_file_cannot_be_verified(archives, capsys):
+    packed = (archives / "shd_test.h5.zip").read_bytes()
+    (archives / "shd_test.h5.zip").unlink()
+    unpacked = write(archives / "shd_test.h5")
+    assert look(archives) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"official archive +yes +unknown", said)
+    assert "Not known to be official: shd_test.h5. An md5 is known of the archives only" in said
+    assert look(archives, "--verify") == 2
+    said = capsys.readouterr().err
+    assert f"{unpacked} cannot be verified: an md5 is known of the archive only, which is not there." in said
+    assert f"`otpe data shd --root {archives} --download --verify`, or leave out --verify" in said
+    (archives / "shd_test.h5.zip").write_bytes(packed)
+    assert look(archives, "--verify") == 0, "the archive is what is read"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """What would be fetched, without going online."""
+    asked = []
+
+    def fetched(name, split, root):
+        asked.append((name, split))
+        return pack(write(root / f"{name}_{split}.h5"))
+
+    monkeypatch.setattr(fetch, "fetch", fetched)
+    return asked
+
+
+def test_download_fetches_what_is_missing(archives, server, capsys):
+    (archives / "shd_test.h5.zip").unlink()
+    assert look(archives, "--download") == 0
+    assert server == [("shd", "test")]
+    assert "Fetching shd_test.h5.zip" in capsys.readouterr().err
+    assert look(archives, "--download", "--offline") == 0, "all is there"
+    assert len(server) == 1
+
+
+def test_offline_never_fetches(archives, server, capsys):
+    (archives / "shd_test.h5.zip").unlink()
+    assert look(archives, "--download", "--offline") == 2
+    said = capsys.readouterr().err
+    assert f"{archives / 'shd_test.h5.zip'}: not there, and --offline forbids what --download asks for." in said
+    assert not server
+
+
+def test_nothing_is_fetched_unasked(tmp_path, server, capsys):
+    assert look(tmp_path / "none") == 2
+    said = capsys.readouterr().err
+    for name in ("shd_train.h5.zip", "shd_test.h5.zip"):
+        assert str(tmp_path / "none" / name) in said
+    assert "not there, packed or unpacked (there is no such folder)" in said
+    assert f"Fetch what is missing with `otpe data shd --root {tmp_path / 'none'} --download`" in said
+    assert not server
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_download_that_fails_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OTPE_OFFLINE", "1")
+    assert look(tmp_path / "none", "--download") == 2
+    assert "OTPE_OFFLINE forbids to fetch it" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
