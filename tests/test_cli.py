@@ -134,6 +134,22 @@ def test_a_bug_shows_itself(monkeypatch, tmp_path):
         cli.main([*TOY, "--out", str(tmp_path)])
 
 
+def test_ctrl_c_while_data_is_fetched_or_read(monkeypatch, capsys):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("otpe.explore.run.prepare", pressed)
+    assert cli.main(["data", "shd"]) == cli.INTERRUPTED
+    assert capsys.readouterr().err == "\notpe: stopped.\n"
+
+
+def test_a_reader_that_has_seen_enough(tmp_path):
+    command = f"{sys.executable} -c 'from otpe import cli; raise SystemExit(cli.main())' {' '.join(TOY)} --out {tmp_path} | true"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+
+
 def test_without_tyro(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tyro", None)
     assert cli.main(TOY) == 2

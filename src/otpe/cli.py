@@ -5,6 +5,7 @@ which returns an exit status. So bad input is told before anything is computed, 
 Nothing here imports jax; modules are named, and imported when their verb is called.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -12,6 +13,9 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import otpe
+
+
+INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
 
 class Verb(NamedTuple):
@@ -48,7 +52,14 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError) as error:
         print(f"otpe: {error}", file=sys.stderr)
         return 2
-    return job()
+    except KeyboardInterrupt:
+        print("\notpe: stopped.", file=sys.stderr)
+        return INTERRUPTED
+    try:
+        return job()
+    except BrokenPipeError:  # as in `otpe … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def prepare(verb: str, args: list[str]) -> Callable[[], int]:
