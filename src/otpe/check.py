@@ -7,7 +7,7 @@ checked when they are there to look at, so not inside `jax.jit`, where these che
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +55,26 @@ def float_type(dtype: Any) -> Any:
     return given
 
 
-def count(what: str, value: object) -> None:
+def count(what: str, value: Any) -> int:
     if not _is_count(value):
         raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
+    return int(value)
+
+
+def whole(what: str, value: Any, below: int) -> int:
+    """0 or above, and small enough for the type it will have."""
+    if isinstance(value, Array | np.ndarray) and value.shape == () and jnp.issubdtype(value.dtype, jnp.integer):
+        value = int(value)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < below:
+        raise ValueError(f"{what} is {value!r}, expected a whole number from 0 to {below - 1:,}.")
+    return int(value)
+
+
+def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) -> float:
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not fits(float(value)):
+        raise ValueError(f"{what} is {value!r}, expected {expected}.")
+    return float(value)
 
 
 def flag(what: str, value: object) -> None:

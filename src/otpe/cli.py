@@ -5,6 +5,7 @@ which returns an exit status. So bad input is told before anything is computed, 
 Nothing here imports jax; modules are named, and imported when their verb is called.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +14,6 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import otpe
-
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
@@ -40,6 +40,8 @@ VERBS = {
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process, and return its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a name that this terminal cannot show is no reason to fail
     verb, *rest = [*(sys.argv[1:] if args is None else args)] or ["--help"]
     if verb in ("-h", "--help"):
         print(usage())
@@ -53,13 +55,17 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"otpe: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\notpe: stopped.", file=sys.stderr)
-        return INTERRUPTED
+        return _stopped()
     try:
         return job()
     except BrokenPipeError:  # as in `otpe … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, say: no bug
+        print(f"otpe: {error}. What was written until then is kept.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return _stopped()
 
 
 def prepare(verb: str, args: list[str]) -> Callable[[], int]:
@@ -84,6 +90,11 @@ Online training of spiking neural networks.
 {verbs}
 
 `otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
+
+
+def _stopped() -> int:
+    print("\notpe: stopped.", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _load(where: str) -> Any:

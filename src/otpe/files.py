@@ -1,15 +1,16 @@
 """Files that are whole or not there: what was written before stays until the new one is complete."""
 
 import os
+import secrets
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside the target, flush to the disk, then rename over it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with beside.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -34,14 +35,18 @@ def claim(folder: Path, stem: str, suffix: str) -> Path:
 
 def folder(path: Path) -> None:
     """Make the folder, if something else does not stand in its place."""
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"out is {str(path)!r}, which is a file, expected a folder. Name another, or move it.")
+    no_file(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(f"out is {str(path)!r}, which cannot be made: {error.strerror}. Name another folder.") from None
     if not os.access(path, os.W_OK):
         raise PermissionError(f"out is {str(path)!r}, where nothing may be written. Name another folder.")
+
+
+def no_file(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"out is {str(path)!r}, which is a file, expected a folder. Name another, or move it.")
 
 
 def _flush_folder(path: Path) -> None:

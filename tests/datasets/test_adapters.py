@@ -19,8 +19,8 @@ class Camera:
 
     sensor_size = (4, 3, 2)
 
-    def __init__(self, transform=None, recordings=3):
-        self.transform, self.recordings = transform, recordings
+    def __init__(self, transform=None, recordings=3, sensor_size=sensor_size):
+        self.transform, self.recordings, self.sensor_size = transform, recordings, sensor_size
 
     def __len__(self):
         return self.recordings
@@ -78,6 +78,21 @@ def test_any_loader(layout):
     np.testing.assert_array_equal(data.labels, [0, 1, 1])
 
 
+def test_a_loader_that_uses_its_memory_again():
+    def loader():
+        memory = np.empty((2, 4, 3))
+        for i in range(3):
+            memory[:] = i
+            yield memory, [i, i]
+
+    assert from_torch(loader(), layout="BTN").frames[:, 0, 0].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_empty_lists_are_silence():
+    data = from_events([([], []), ([0.1, 0.2], [0, 1])], [0, 1], 2, units=2, keep_empty=True)
+    assert data.frames.sum((1, 2)).tolist() == [0, 2]
+
+
 def test_a_torch_loader():
     torch = pytest.importorskip("torch")
     spikes = torch.rand(10, 6, 4, requires_grad=True).round()
@@ -109,17 +124,24 @@ BAD = [
     (lambda: from_arrays(np.ones((5, 3)), LABELS), r"spikes are float64 \[5, 3\], expected numbers \[time, recordings, units\]"),
     (lambda: from_arrays(np.ones((5, 0, 3)), []), r"shape \[5, 0, 3\], expected no axis of length 0"),
     (lambda: from_arrays(SPIKES * np.nan, LABELS), r"spikes hold NaN or infinite values"),
-    (lambda: from_arrays(SPIKES, [0, 1]), r"labels are int64 \[2\], expected whole numbers \[3\]"),
-    (lambda: from_arrays(SPIKES, [0.0, 1.0, 2.0]), r"labels are float64 \[3\], expected whole numbers"),
-    (lambda: from_arrays(SPIKES, [0, -1, 2]), r"labels run from -1 to 2, expected 0 or above"),
-    (lambda: from_arrays(SPIKES, LABELS, names=("a", "b")), r"labels run from 0 to 2, expected 0 to 1, as there are 2 names"),
+    (lambda: from_arrays(SPIKES * 1e300, LABELS), r"spikes hold values that are infinite in float32"),
+    (lambda: from_arrays(SPIKES, [0, 1]), r"there are 2 labels and spikes \[5, 3, 2\], expected one label for each of 3 recordings"),
+    (lambda: from_arrays(SPIKES, [0.0, 1.0, 2.0]), r"from_arrays has labels of float64 \[3\], expected a row of whole numbers"),
+    (lambda: from_arrays(SPIKES, [0, -1, 2]), r"from_arrays: recording 1 has -1 among its labels, expected 0 to 99,999"),
+    (lambda: from_arrays(SPIKES, [0, 1, 2**31]), r"recording 2 has 2147483648 among its labels"),
+    (lambda: from_arrays(SPIKES, LABELS, names=("a", "b")), r"recording 1 has the label 2, but there are names for 2 classes"),
     (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5, 6]), r"lengths .* from 1 to the 5 time steps"),
-    (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5]), r"expected one for each of 3 recordings"),
-    (lambda: from_events([([0.1, 0.9], [0, 5])], [0], 4, units=5), r"recordings: recording 0 has a spike of unit 5, expected 0 to 4"),
+    (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5, 1.5]), r"lengths are float64 \[3\], expected a whole number for each of 3"),
+    (lambda: from_arrays(SPIKES, LABELS, lengths=[5, 5]), r"lengths are int64 \[2\], expected a whole number for each of 3 recordings"),
+    (lambda: from_events([([0.1, 0.9], [0, 5])], [0], 4, units=5), r"from_events: recording 0 has a spike of unit 5, expected 0 to 4"),
     (lambda: from_events([([0.1, 0.9], [0])], [0], 4, units=5), r"recording 0 has 2 times but 1 units"),
-    (lambda: from_events([], [], 4, units=5), r"recordings has no recordings, expected at least one"),
+    (lambda: from_events([([1, 9], [0, 1]), ([0.1, 0.9], [0, 1])], [0, 1], 4, units=5), r"times are whole numbers in some recordings and not in others"),
+    (lambda: from_events([], [], 4, units=5), r"from_events has no recordings, expected at least one"),
     (lambda: from_events([([0.1, 0.9], [0, 1])], [0], 4, units=0), r"units is 0, expected a whole number above 0"),
     (lambda: from_tonic(Camera(recordings=0)), r"the tonic dataset is empty"),
+    (lambda: from_tonic(Camera(sensor_size=None)), r"sensor_size of the dataset is None, expected width, height and polarities"),
+    (lambda: from_tonic(Camera(sensor_size=(3, 3, 2))), r"recording 0 has x from 0 to 3, expected 0 to 2: the dataset's sensor_size is \(3, 3, 2\)"),
+    (lambda: from_torch([(np.ones((2, 5, 3)), [0])], layout="BTN"), r"batch 0 has 2 samples, but labels \[1\]: expected as many"),
     (lambda: from_torch([], layout="BTN"), r"the loader gave no batches"),
     (lambda: from_torch([SPIKES], layout="BTN"), r"batch 0 of the loader is a ndarray, expected a pair"),
     (lambda: from_torch([(SPIKES[0], LABELS)], layout="TBN"), r"batch 0 has spikes of the shape \[3, 2\], expected \[T, B, N\]"),

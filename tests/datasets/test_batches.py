@@ -72,6 +72,21 @@ def test_a_seed_means_the_same_whatever_the_process_prefers(numbered):
         assert random_key(0).dtype == jax.random.key(0, impl="threefry2x32").dtype
 
 
+@pytest.mark.parametrize("kind", ["frames", "randman"])
+def test_seeds_and_steps(numbered, kind):
+    data = numbered if kind == "frames" else datasets.randman(classes=2, units=3, dims=1, alpha=3.0)
+    wanted = data.batch(2**32 - 1, 2**31 - 1, 5).labels
+    np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, wanted)
+    with jax.enable_x64(False):
+        np.testing.assert_array_equal(data.batch(2**32 - 1, 2**31 - 1, 5).labels, wanted)
+    for bad in (-1, 2**32, 0.5):
+        with pytest.raises(ValueError, match=r"seed is .*, expected a whole number from 0 to 4,294,967,295"):
+            data.batch(bad, 0, 5)
+    for bad in (-1, 2**31, 7.0):
+        with pytest.raises(ValueError, match=r"step is .*, expected a whole number from 0 to 2,147,483,647"):
+            data.batch(0, bad, 5)
+
+
 def test_labels_stay_with_their_recordings(numbered):
     batch = numbered.sample(KEY, 22)
     assert sorted(numbers(batch)) == list(range(22))
@@ -105,6 +120,8 @@ def test_padding_and_mask():
     np.testing.assert_array_equal(jax.jit(lambda b: b.mask)(batch), batch.mask)
     np.testing.assert_array_equal(datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0]).take([0]).mask, np.ones((4, 1)))
     assert data.subset([1, 2]).lengths.tolist() == [1, 2]
+    stacked = jax.vmap(data.take)(jnp.array([[1, 2], [0, 1]]))
+    np.testing.assert_array_equal(stacked.mask[0], batch.mask)
 
 
 def test_a_network_learns_from_a_dataset(numbered):
@@ -128,5 +145,16 @@ def test_bad_batches(numbered):
         numbered.sample(KEY, 0)
     with pytest.raises(ValueError, match="size is -1, expected a whole number above 0"):
         next(numbered.in_order(-1))
+    for which, message in (
+        ([99, -1], r"which runs from -1 to 99, expected 0 to 21: there are 22 recordings"),
+        ([], r"which is float64 \[0\], expected a row of recordings, by number"),
+        (3, r"which is int64 \[\]"),
+        ([0.5], r"which is float64 \[1\]"),
+        (np.ones(5, bool), r"which is bool \[5\]"),
+    ):
+        for part in (numbered.take, numbered.subset):
+            with pytest.raises(ValueError, match=message):
+                part(which)
+    assert len(numbered.subset(np.arange(22) < 4)) == 4
     with pytest.raises(TypeError, match="key is 0, expected a random key"):
         numbered.sample(0, 3)

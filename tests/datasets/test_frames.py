@@ -74,9 +74,27 @@ def test_steps_of_fixed_time():
     wanted = np.zeros((2, 4, UNITS))
     wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
     np.testing.assert_array_equal(made.counts, wanted)
+    longer = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=9))
+    assert longer.counts.shape == (2, 9, UNITS), "as many as asked for, so that all splits have as many"
+    np.testing.assert_array_equal(longer.lengths, [4, 3])
     cut = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=2))
     np.testing.assert_array_equal(cut.counts, wanted[:, :2])
     np.testing.assert_array_equal(cut.lengths, [2, 2])
+
+
+def test_times_on_a_grid_fall_into_their_own_step():
+    """1.001 s, times a million, is a hair below 1,001,000 µs."""
+    k = np.arange(2000)
+    data = from_events([(k / 1000, np.zeros(2000, int))], [0], Binning(dt=0.001), units=1)
+    np.testing.assert_array_equal(data.frames[0, :, 0], 1)
+
+
+def test_any_kind_of_number():
+    recordings = [(np.array([0.0, 0.5, 1.0]), np.array([0, 1, 11], np.uint64))]
+    given = Binning(np.int64(2), pool=np.int8(2)).checked(UNITS)
+    assert (type(given.bins), type(given.pool)) == (int, int)
+    assert frames(joined(recordings), UNITS, given).counts.shape == (1, 2, 6)
+    assert Binning(dt=np.float32(0.01)).checked(UNITS).dt == pytest.approx(0.01)
 
 
 def test_binary_and_pooled(tmp_path):
@@ -125,6 +143,8 @@ BAD = [
     (Binning(dt=0), r"dt is 0, expected seconds"),
     (Binning(dt=float("nan")), r"dt is nan, expected seconds"),
     (Binning(dt=float("inf")), r"dt is inf, expected seconds"),
+    (Binning(dt=1e300), r"dt is 1e\+300, expected seconds, in whole millionths and at most 10,000,000"),
+    (Binning(10**23), r"10{23} time steps of 12 units are more than"),
     (Binning(dt=1.5e-6), r"dt is 1.5e-06, expected seconds, in whole millionths"),
     (Binning(10, steps=5), r"steps is 5 without dt. Give dt as well, or bins=5"),
     (Binning(10, pool=5), r"pool is 5, which does not divide 12 units. Possible are \[2, 3, 4, 6\]"),
@@ -151,9 +171,13 @@ def test_more_bins_than_time_steps():
 def test_frames_that_no_memory_holds(monkeypatch):
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1]))] * 3
     with pytest.raises(
-        ValueError, match=r"20000000 time steps of 12 units are 240,000,000 numbers .* Use fewer bins, or a larger dt"
+        ValueError, match=r"20000000 time steps of 12 units are more than 134,217,728 numbers .* Use fewer"
     ):
-        frames(joined([(np.array([0, 10**9]), np.array([0, 1]))]), UNITS, Binning(20_000_000))
+        Binning(20_000_000).checked(UNITS)
+    with pytest.raises(
+        ValueError, match=r"12000001 time steps of 1e-06 s, as the longest .* 12 units are more .* Use a larger dt"
+    ):
+        frames(joined([(np.array([0.0, 12.0]), np.array([0, 1]))]), UNITS, Binning(dt=1e-6))
     monkeypatch.setattr(binned, "_memory", lambda: 1000)
     with pytest.raises(
         ValueError, match=r"frames \[3, 50, 12\] take 0 GB, more than this machine has. Use fewer time steps"

@@ -1,5 +1,7 @@
 """The reader: what it reads, what it says of files that are wrong, and that no file brings the process down."""
 
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -30,6 +32,11 @@ def test_reads_what_was_written(path, zipped):
         np.testing.assert_array_equal(got_units, units)
 
 
+def test_names_are_fit_to_print(path):
+    events = hdf5.read(tiny_events.make(path, extra__keys=np.array([b"\x1b[2J", "fünf".encode(), b"c", b"d"])), UNITS)
+    assert events.names == ("\ufffd[2J", "fünf", "c", "d")
+
+
 def test_speakers_and_names_may_be_missing(path):
     events = hdf5.read(tiny_events.make(path, extra__speaker=None, extra__keys=None), UNITS)
     assert events.speakers is None
@@ -50,13 +57,15 @@ BAD = [
     ({"labels": np.zeros(20)}, r"has labels of float64 \[20\], expected a row of whole numbers"),
     ({"labels": np.zeros((20, 2), int)}, r"has labels of int64 \[20, 2\], expected a row of numbers"),
     ({"labels": np.zeros(19, int)}, r"has 19 labels but times of 20 recordings"),
-    ({"labels": np.full(20, 4)}, r"recording 0 has the label 4, expected 0 to 3: there are 4 classes \(20 such recordings\)"),
+    ({"labels": np.full(20, 4)}, r"recording 0 has the label 4, but there are names for 4 classes, counted from 0 \(20 such recordings\)"),
     ({"labels": np.full(20, -1)}, r"recording 0 has -1 among its labels, expected 0 to 99,999 \(20 such recordings\)"),
     ({"labels": np.full(20, 2**32 + 1)}, r"recording 0 has 4294967297 among its labels"),
     ({"labels": np.arange(20) * 10**6, "extra__keys": None}, r"recording 1 has 1000000 among its labels"),
     ({"spikes__times": [row.astype(float) * 1e300 for row in TIMES]}, r"recording 0 has a spike at 1.\d+e\+29\d s, too late"),
+    ({"extra__keys": np.bytes_("word")}, r"has 'extra/keys' that are no row of names"),
+    ({"spikes__units": [row.astype(">u2") for row in UNIT_ROWS]}, r"has 'spikes/units' in the byte order of another kind of machine"),
     ({"extra__speaker": np.zeros(3, int)}, r"has 20 labels but speakers of 3 recordings"),
-    ({"extra__keys": np.array([b"\xff\xfe"] * 4)}, r"has 'extra/keys' that are no names"),
+    ({"extra__keys": np.array([b"\xff\xfe"] * 4)}, r"has 'extra/keys' that are no row of names"),
     ({"spikes__times": with_one(TIMES, lambda x: x * np.nan)}, r"recording 3 has a spike at the time nan"),
     ({"spikes__times": with_one(TIMES, lambda x: x + np.inf)}, r"recording 3 has a spike at the time inf"),
     ({"spikes__times": with_one(TIMES, lambda x: x - 1)}, r"recording 3 has a spike at -0.\d+ s, before the start"),
@@ -137,21 +146,52 @@ def damaged(good, seed):
     return content
 
 
+READY = f"import os, signal, sys; print({hdf5.READY.decode().strip()!r}, flush=True); "
+HALF = """print('{"names": null, "arrays": {"times": ["<f2", 9]}}', flush=True); os.abort()"""
+
+
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("program", "error", "message"),
     [
-        ("import os; os.abort()", r"makes the HDF5 library crash \(-6\)"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", r"makes the HDF5 library run for ever"),
-        ("import sys; sys.stdout.write('{\"arr')", r"makes the HDF5 library crash \(0\)"),
-        ('print(\'{"names": null, "arrays": {"times": ["<f2", 9]}}\'); import os; os.abort()', r"crash \(-6\)"),
+        (READY + "os.abort()", ValueError, r"train.h5 makes the HDF5 library crash \(-6\). It may be cut short"),
+        (READY + "os.kill(os.getpid(), signal.SIGXCPU)", ValueError, r"makes the HDF5 library run for ever"),
+        (READY + "os.kill(os.getpid(), signal.SIGKILL)", ValueError, r"was killed, perhaps for want of memory"),
+        (READY + "sys.stdout.write('{\"arr')", ValueError, r"makes the HDF5 library crash \(0\)"),
+        (READY + HALF, ValueError, r"crash \(-6\)"),
+        ("import no_such_h5py", OSError, r"could not be started \(it ended with 1: ModuleNotFoundError: .* works"),
+        ("print('otpe is ready')", OSError, r"process of its own, which could not be started \(it ended with 0\)"),
     ],
-    ids=["crash", "for ever", "half a line", "half the data"],
+    ids=["crash", "for ever", "killed", "half a line", "half the data", "no start", "another program"],
 )
-def test_a_reader_that_dies(path, monkeypatch, program, message):
+def test_a_reader_that_dies(path, monkeypatch, program, error, message):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "PROGRAM", path.with_suffix(".py"))
     hdf5.PROGRAM.write_text(program)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(error, match=message):
+        hdf5.read(path, UNITS)
+
+
+def test_chatter_before_the_reader_starts_does_not_matter(path, monkeypatch):
+    """As of a sitecustomize module that prints."""
+    tiny_events.make(path)
+    program = path.with_suffix(".py")
+    program.write_text("print('hello')\n" + hdf5.PROGRAM.read_text())
+    monkeypatch.setattr(hdf5, "PROGRAM", program)
+    assert len(hdf5.read(path, UNITS)) == 20
+    assert hdf5.READY == hdf5_process.READY
+
+
+def test_python_itself_cannot_be_found(path, monkeypatch):
+    tiny_events.make(path)
+    monkeypatch.setattr("sys.executable", str(path / "none"))
+    with pytest.raises(OSError, match=r"could not be started \(.*train.h5/none.*\). Check that `.*import h5py'` works"):
+        hdf5.read(path, UNITS)
+
+
+def test_a_file_that_may_not_be_read(path, monkeypatch):
+    tiny_events.make(path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match=r"train.h5 may not be read. Ask for permission"):
         hdf5.read(path, UNITS)
 
 
@@ -163,6 +203,24 @@ def test_the_limits_are_set(path, monkeypatch):
     hdf5_process._limit(100_000_000)
     assert limits[resource.RLIMIT_CPU][0] == 30
     assert limits[resource.RLIMIT_AS][0] == 6_000_000_000
+
+
+def test_a_read_that_never_ends_is_stopped():
+    """Two processor seconds for a file of this size, which is below nothing."""
+    pytest.importorskip("resource")
+    program = f"""
+import sys
+sys.path.insert(0, {str(hdf5.PROGRAM.parent)!r})
+import hdf5_process
+def _read(path):
+    while True:
+        pass
+hdf5_process._read = _read
+sys.argv = ["", "a.h5", "-40000000"]
+hdf5_process.main()
+"""
+    ended = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, timeout=60)
+    assert "for ever" in hdf5._end(ended.returncode)
 
 
 def test_without_h5py(path, monkeypatch):

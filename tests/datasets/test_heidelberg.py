@@ -72,8 +72,9 @@ def test_any_folder_in_this_layout(tmp_path):
     assert [len(load(split)) for split in ("train", "valid", "test")] == [18, 2, 9]
     tiny_events.make(tmp_path / "valid.h5", recordings=5)
     assert [len(load(split)) for split in ("train", "valid", "test")] == [20, 5, 9]
-    tiny_events.make(tmp_path / "fish-test.h5")
-    with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-test.h5. Expected one"):
+    (tmp_path / "v1.0_train.h5").mkdir()  # no file, so it does not count
+    tiny_events.make(tmp_path / "fish-v1.0-test.h5")
+    with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-v1.0-test.h5. Expected one"):
         load("test")
 
 
@@ -87,7 +88,7 @@ def test_padded_steps_of_fixed_time(root):
 
 def test_the_second_start_reads_the_cache(root, monkeypatch):
     first = datasets.shd(root, "train")
-    assert kept(root) == ["shd_train-bins50.npz"]
+    assert kept(root) == ["shd_train.h5-700-bins50.npz"]
     monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
     again = datasets.shd(root, "train")
     for one, other in zip(
@@ -107,9 +108,11 @@ def test_other_settings_have_other_caches(root):
         Binning(dt=0.1, steps=3),
     ):
         datasets.shd(root, "test", bins)
-    assert kept(root) == [
-        "shd_test-bins10-binary.npz", "shd_test-bins10-drop.npz", "shd_test-bins10-pool2.npz", "shd_test-bins10.npz",
-        "shd_test-dt0.1.npz", "shd_test-dt0.1x3.npz",
+    datasets.shd(root, "test", 10, keep_empty=True)
+    datasets.folder(root, "test", 10, units=np.int64(20))
+    assert [name.removeprefix("shd_test.h5-").removesuffix(".npz") for name in kept(root)] == [
+        "20-bins10", "700-bins10-binary", "700-bins10-drop", "700-bins10-empty", "700-bins10-pool2", "700-bins10",
+        "700-dt0.1", "700-dt0.1x3",
     ]  # fmt: skip
 
 
@@ -126,9 +129,9 @@ def test_a_changed_file_is_read_anew(root):
 )
 def test_a_damaged_cache_is_made_anew(root, damage):
     wanted = datasets.shd(root, "test")
-    cache = root / "otpe-cache" / "shd_test-bins50.npz"
+    cache = root / "otpe-cache" / "shd_test.h5-700-bins50.npz"
     cache.write_bytes(damage(cache.read_bytes()))
-    with pytest.warns(UserWarning, match=r"shd_test-bins50.npz cannot be read .* and is made anew"):
+    with pytest.warns(UserWarning, match=r"shd_test.h5-700-bins50.npz cannot be read .* and is made anew"):
         np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
     np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
 
@@ -151,7 +154,7 @@ def test_a_bad_file_leaves_no_cache_behind(root):
     with pytest.raises(ValueError, match=r"shd_test.h5 cannot be read"):
         datasets.shd(root, "test")
     with pytest.raises(ValueError, match="more than the time steps of recording"):
-        datasets.shd(root, "train", 600_000)
+        datasets.folder(root, "train", 600_000, units=UNITS)
     assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
 
 
@@ -238,7 +241,10 @@ def test_what_is_there_is_never_overwritten(server, tmp_path):
     """Somebody's own file under the official name: used as it is, but not passed off, and not replaced."""
     mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
     content = mine.read_bytes()
-    assert len(datasets.shd(tmp_path, validation="none", download=True)) == 30
+    assert len(datasets.shd(tmp_path, validation="none")) == 30
+    assert fetch.is_official("shd", "train", tmp_path / "shd_train.h5") is None
+    with pytest.raises(ValueError, match=r"is not the official archive"):
+        datasets.shd(tmp_path, download=True)
     assert not fetch.is_official("shd", "train", mine)
     with pytest.raises(ValueError, match=r"is there, but is not the official archive: its md5 is \w+, expected \w+"):
         fetch.fetch("shd", "train", tmp_path)

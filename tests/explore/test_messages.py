@@ -33,7 +33,10 @@ BAD = [
     (["shd", "--pool", "3"], r"pool is 3, which does not divide 700 units"),
     (["shd", "--samples", "0"], r"samples is 0, expected 1 to 64: their rasters are drawn on one page"),
     (["shd", "--samples", "65"], r"samples is 65, expected 1 to 64"),
-    (["t-randman", "--seed", "-1"], r"seed is -1, expected a whole number, 0 or above"),
+    (["shd", "--bins", "9" * 20], r"9{20} time steps of 700 units are more than"),
+    (["folder", "--units", "1000000007", "--pool", "2"], r"pool is 2, which does not divide 1000000007 units"),
+    (["t-randman", "--seed", "9" * 20], r"seed is 9{20}, expected a whole number from 0"),
+    (["t-randman", "--seed", "-1"], r"seed is -1, expected a whole number from 0 to 4,294,967,295"),
     (["ssc"], r"data/ssc/ssc_train.h5.zip, data/ssc/ssc_valid.h5.zip, data/ssc/ssc_test.h5.zip: not there"),
 ]  # fmt: skip
 
@@ -83,20 +86,31 @@ def test_a_recording_is_named_also_behind_the_first_part(tmp_path, monkeypatch):
         reading.read(replace(FOLDER, root=tmp_path, bins=2))
 
 
-@pytest.mark.parametrize(
-    ("binning", "steps"), [({"bins": 1 << 18}, 1 << 18), ({"dt": 1e-6}, 1_200_196)], ids=["bins", "dt"]
-)
-def test_frames_that_no_memory_holds(tmp_path, monkeypatch, binning, steps):
-    monkeypatch.setattr(binned, "MOST", 1_000_000)
-    write(tmp_path / "train.h5")
-    message = f"{steps} time steps of 8 units are {8 * steps:,} numbers for each recording, expected 1,000,000 at most. Use fewer"
-    with pytest.raises(ValueError, match=message):
-        reading.read(replace(FOLDER, root=tmp_path, **binning))
-
-
 def test_dt_takes_the_place_of_bins():
     assert settings.binning(DataConfig("shd")) == Binning(50)
     assert settings.binning(DataConfig("shd", dt=0.01)) == Binning(dt=0.01)
+
+
+def test_out_is_looked_at_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reading, "read", lambda *_: pytest.fail("read something"))
+    (tmp_path / "file").write_text("mine")
+    assert cli.main(["data", "folder", "--units", "8", "--out", str(tmp_path / "file")]) == 2
+    assert "which is a file, expected a folder" in capsys.readouterr().err
+
+
+def test_a_full_disk_gets_a_sentence(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "train.h5")
+    monkeypatch.setattr("otpe.files.write_atomically", full)
+    assert (
+        cli.main(
+            ["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(tmp_path / "out")]
+        )
+        == 1
+    )
+    assert "otpe: [Errno 28] No space left on device. What was written until then is kept." in capsys.readouterr().err
 
 
 def test_without_matplotlib(tmp_path, plain, capsys):

@@ -19,15 +19,13 @@ def from_arrays(spikes: Any, labels: Any, *, names: Sequence[str] | None = None,
     spikes = _narrow(spikes, "[time, recordings, units]")
     if 0 in spikes.shape:
         raise ValueError(f"spikes have the shape {list(spikes.shape)}, expected no axis of length 0.")
-    labels = _labels(labels, spikes.shape[1], names)
-    if lengths is not None:
-        lengths = np.asarray(lengths)
-        if lengths.shape != labels.shape or lengths.min() < 1 or lengths.max() > len(spikes):
-            raise ValueError(
-                f"lengths are {lengths.dtype} {list(lengths.shape)}, expected one for each of {labels.size} recordings,"
-                f" from 1 to the {len(spikes)} time steps there are."
-            )
-    return frameset(np.moveaxis(spikes, 0, 1), labels, names, lengths)
+    labels = events.numbered(labels, names, "from_arrays")
+    if len(labels) != spikes.shape[1]:
+        raise ValueError(
+            f"there are {len(labels)} labels and spikes {list(spikes.shape)}, expected one label for each of"
+            f" {spikes.shape[1]} recordings: [time, recordings, units]."
+        )
+    return frameset(np.moveaxis(spikes, 0, 1), labels, names, _lengths(lengths, spikes))
 
 
 def from_events(
@@ -40,19 +38,22 @@ def from_events(
     keep_empty: bool = False,
 ) -> FrameSet:
     """A dataset of recordings, each a pair: times (seconds, or microseconds as whole numbers) and units."""
-    check.count("units", units)
-    pairs = [(np.asarray(times), np.asarray(which)) for times, which in recordings]
+    units = check.count("units", units)
+    pairs = [tuple(map(_array, pair)) for pair in recordings]
     times, which = ([pair[i] for pair in pairs] for i in (0, 1))
+    kinds = {row.dtype.kind for row in times if row.size}
+    if "f" in kinds and len(kinds) > 1:
+        raise ValueError("times are whole numbers in some recordings and not in others: microseconds, or seconds?")
     joined = events.assemble(
         *events.flat(times, np.float64),
         *events.flat(which, np.int64),
         labels,
         width=units,
-        where="recordings",
+        where="from_events",
         names=names,
         keep_empty=keep_empty,
     )
-    made = frames(joined, units, Binning.of(bins), "recordings")
+    made = frames(joined, units, Binning.of(bins), "from_events")
     return frameset(made.counts, joined.labels, joined.names, made.lengths)
 
 
@@ -66,13 +67,14 @@ def from_tonic(
     items = [dataset[i] for i in range(len(dataset))]
     if not items:
         raise ValueError("the tonic dataset is empty, expected at least one recording.")
-    labels = np.array([label for _, label in items])
-    if items[0][0].dtype.names is None:
-        return _padded([np.asarray(x) for x, _ in items], labels, names)
-    width, height, polarities = dataset.sensor_size
-    pairs = [(x["t"].astype(np.int64), _pixels(x, width, height, polarities)) for x, _ in items]
-    units = width * height * polarities
-    return from_events(pairs, labels, bins, units=units, names=names, keep_empty=keep_empty)
+    given, labels = [np.asarray(x) for x, _ in items], np.array([label for _, label in items])
+    if given[0].dtype.names is None:
+        return _padded(given, labels, names)
+    sensor = getattr(dataset, "sensor_size", None)
+    if sensor is None or len(sensor) != 3:
+        raise ValueError(f"sensor_size of the dataset is {sensor!r}, expected width, height and polarities.")
+    pairs = [(x["t"].astype(np.int64), _pixels(x, sensor, i)) for i, x in enumerate(given)]
+    return from_events(pairs, labels, bins, units=int(np.prod(sensor)), names=names, keep_empty=keep_empty)
 
 
 def from_torch(loader: Iterable[Any], *, layout: Literal["TBN", "BTN"], names: Sequence[str] | None = None) -> FrameSet:
@@ -89,8 +91,11 @@ def from_torch(loader: Iterable[Any], *, layout: Literal["TBN", "BTN"], names: S
         spikes, own = (_array(part) for part in item)
         if spikes.ndim < 3:
             raise ValueError(f"batch {i} has spikes of the shape {list(spikes.shape)}, expected [{', '.join(layout)}].")
-        recordings += list(spikes if layout == "BTN" else np.moveaxis(spikes, 1, 0))
-        labels.append(own.reshape(-1))
+        spikes = spikes if layout == "BTN" else np.moveaxis(spikes, 1, 0)
+        if own.shape != spikes.shape[:1]:
+            raise ValueError(f"batch {i} has {len(spikes)} samples, but labels {list(own.shape)}: expected as many.")
+        recordings += list(spikes.copy())  # some loaders use the same memory for every batch
+        labels.append(own)
     if not recordings:
         raise ValueError("the loader gave no batches, expected at least one.")
     return _padded(recordings, np.concatenate(labels), names)
@@ -110,12 +115,19 @@ def _padded(recordings: list[np.ndarray], labels: np.ndarray, names: Sequence[st
     return from_arrays(spikes, labels, names=names, lengths=None if same else lengths)
 
 
-def _pixels(x: np.ndarray, width: int, height: int, polarities: int) -> np.ndarray:
-    unit = x["x"].astype(np.int64)
-    if height > 1:
-        unit += width * x["y"].astype(np.int64)
-    if polarities > 1:
-        unit += width * height * x["p"].astype(np.int64)
+def _pixels(x: np.ndarray, sensor: Sequence[int], recording: int) -> np.ndarray:
+    """(p·H + y)·W + x, where an axis of length 1 needs no coordinate."""
+    unit, stride = np.zeros(x.size, np.int64), 1
+    for axis, size in zip("xyp", sensor, strict=True):
+        if size > 1:
+            place = x[axis].astype(np.int64)
+            if place.size and (place.min() < 0 or place.max() >= size):
+                raise ValueError(
+                    f"recording {recording} has {axis} from {place.min()} to {place.max()}, expected 0 to {size - 1}:"
+                    f" the dataset's sensor_size is {tuple(sensor)}."
+                )
+            unit += stride * place
+        stride *= size
     return unit
 
 
@@ -131,19 +143,21 @@ def _narrow(spikes: Any, expected: str) -> np.ndarray:
         raise ValueError(f"spikes are {spikes.dtype} {list(spikes.shape)}, expected numbers {expected}.")
     if spikes.dtype.kind == "f" and not np.isfinite(spikes).all():
         raise ValueError("spikes hold NaN or infinite values, expected finite numbers.")
-    counts = spikes.astype(np.uint8)
+    if spikes.dtype.kind == "f" and np.abs(spikes).max(initial=0) > np.finfo(np.float32).max:
+        raise ValueError("spikes hold values that are infinite in float32, expected smaller ones.")
+    with np.errstate(invalid="ignore"):
+        counts = spikes.astype(np.uint8)
     return counts if (counts == spikes).all() else spikes.astype(np.float32)
 
 
-def _labels(labels: Any, recordings: int, names: Sequence[str] | None) -> np.ndarray:
-    labels = np.asarray(labels)
-    if labels.shape != (recordings,) or labels.dtype.kind not in "iu":
+def _lengths(lengths: Any, spikes: np.ndarray) -> np.ndarray | None:
+    if lengths is None:
+        return None
+    given, steps = np.asarray(lengths), len(spikes)
+    whole = given.dtype.kind in "iu" and given.shape == spikes.shape[1:2]
+    if not whole or given.min() < 1 or given.max() > steps:
         raise ValueError(
-            f"labels are {labels.dtype} {list(labels.shape)}, expected whole numbers [{recordings}], one for each"
-            " recording."
+            f"lengths are {given.dtype} {list(given.shape)}, expected a whole number for each of {spikes.shape[1]}"
+            f" recordings, from 1 to the {steps} time steps there are."
         )
-    most = len(names) - 1 if names is not None else None
-    if labels.min() < 0 or (most is not None and labels.max() > most):
-        expected = "0 or above" if most is None else f"0 to {most}, as there are {most + 1} names"
-        raise ValueError(f"labels run from {labels.min()} to {labels.max()}, expected {expected}. Renumber them.")
-    return labels
+    return given

@@ -7,6 +7,7 @@ cut into parts, which two threads or more unpack at the same time. Nothing is pi
 import io
 import json
 import os
+import tempfile
 import warnings
 import zipfile
 import zlib
@@ -19,21 +20,24 @@ import numpy as np
 from otpe import files
 
 PART = 16 << 20  # bytes
-DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, KeyError, NotImplementedError)
+DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, KeyError, RuntimeError)
 
 
 def home() -> Path:
     """Where caches go that belong beside no data: OTPE_CACHE, or the user's folder for such things."""
-    given = os.environ.get("OTPE_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otpe"
+    try:
+        given = os.environ.get("OTPE_CACHE")
+        return Path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "otpe").expanduser()
+    except RuntimeError:  # a user without a home, as in some containers
+        return Path(tempfile.gettempdir()) / "otpe-cache"
 
 
 def read(folder: Path, name: str, stamp: dict[str, Any]) -> dict[str, np.ndarray] | None:
     """The arrays, if they are there, whole, and made for exactly this stamp."""
     path = _path(folder, name)
-    if not path.exists():
-        return None
     try:
+        if not path.exists():
+            return None
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read("about.json"))
             if about["stamp"] != json.loads(json.dumps(stamp)):

@@ -10,7 +10,11 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
+
+from otpe import check
 
 
 @jax.tree_util.register_dataclass
@@ -29,10 +33,9 @@ class SpikeBatch:
     @property
     def mask(self) -> Array:
         """[T, B], true where a sample has its own time steps, false where it is padded."""
-        steps, batch, _ = self.spikes.shape
         if self.lengths is None:
-            return jnp.ones((steps, batch), bool)
-        return jnp.arange(steps)[:, None] < self.lengths
+            return jnp.ones(self.spikes.shape[:-1], bool)
+        return jnp.arange(self.spikes.shape[-3])[:, None] < self.lengths[..., None, :]
 
 
 class Dataset(Protocol):
@@ -63,8 +66,17 @@ class Dataset(Protocol):
 
 
 def random_key(seed: Any) -> Array:
-    """One kind of key, whatever the process has set as its default: a seed means the same batches everywhere."""
-    return jax.random.key(seed, impl="threefry2x32")
+    """One kind of key, whatever the process has set as its default: a seed means the same batches everywhere.
+
+    (Everywhere that JAX's `threefry_partitionable` is on, as it is by default: it decides what keys mean.)
+    """
+    known = seed if isinstance(seed, Tracer) else np.uint32(check.whole("seed", seed, 2**32))
+    return jax.random.key(jnp.asarray(known, jnp.uint32), impl="threefry2x32")
+
+
+def step_number(step: Any) -> Array:
+    known = step if isinstance(step, Tracer) else check.whole("step", step, 2**31)
+    return jnp.asarray(known, jnp.int32)
 
 
 def shuffled(key: Array, total: int, places: Array) -> Array:

@@ -1,12 +1,12 @@
 """Recordings of spikes as events: when, and which unit. Numpy only; frames are made of them in `frames.py`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-REPAIR = "Repair the recordings, or fetch the file again"
+REPAIR = "Repair such recordings, or leave them out"
 LARGEST = 99_999  # label, or speaker
 LATEST = 10_000_000  # seconds
 
@@ -51,7 +51,8 @@ def seconds(times: np.ndarray) -> np.ndarray:
 
 def flat(rows: Sequence[np.ndarray], empty: Any) -> tuple[np.ndarray, np.ndarray]:
     """The rows one behind the other, and how long each is. `empty`: the type, if there are none."""
-    return np.concatenate(rows) if rows else np.empty(0, empty), np.array([row.size for row in rows], np.int64)
+    filled = [row for row in rows if row.size]  # an empty list has a type that means nothing
+    return np.concatenate(filled) if filled else np.empty(0, empty), np.array([row.size for row in rows], np.int64)
 
 
 def assemble(
@@ -68,9 +69,7 @@ def assemble(
     keep_empty: bool = False,
 ) -> Events:
     """Recordings one behind the other, and how many spikes each has: checked. `where` opens every message."""
-    labels = _whole("labels", labels, where)
-    if not labels.size:
-        raise ValueError(f"{where} has no recordings, expected at least one.")
+    names, labels = tuple(names) if names is not None else None, numbered(labels, names, where)
     speakers = None if speakers is None else _whole("speakers", speakers, where)
     for name, part in {"times": time_counts, "units": unit_counts, "speakers": speakers}.items():
         if part is not None and len(part) != labels.size:
@@ -80,10 +79,10 @@ def assemble(
         advice = "Leave such recordings out, or keep them as silence with keep_empty=True"
         _refuse(time_counts == 0, where, lambda i: "has no spikes", advice)
     starts = np.concatenate([[0], np.cumsum(time_counts)])
-    names = tuple(names) if names is not None else tuple(map(str, range(int(labels.max()) + 1)))
+    names = names if names is not None else tuple(map(str, range(int(labels.max()) + 1)))
     assembled = Events(times, units, starts, labels, speakers, names)
     _check(assembled, width, where)
-    return assembled
+    return replace(assembled, units=units.astype(np.uint16 if width <= 2**16 else np.int64))
 
 
 def _check(events: Events, width: int, where: str) -> None:
@@ -99,12 +98,21 @@ def _check(events: Events, width: int, where: str) -> None:
         where,
         lambda j: f"a spike of unit {events.units[j]}, expected 0 to {width - 1}",
     )
-    classes = len(events.names)
-    _refuse(
-        (events.labels < 0) | (events.labels >= classes),
-        where,
-        lambda i: f"has the label {events.labels[i]}, expected 0 to {classes - 1}: there are {classes} classes",
-    )
+
+
+def numbered(labels: Any, names: Sequence[str] | None, where: str) -> np.ndarray:
+    """Labels of at least one recording, below the number of names where there are some."""
+    labels = _whole("labels", labels, where)
+    if not labels.size:
+        raise ValueError(f"{where} has no recordings, expected at least one.")
+    if names is not None:
+        classes = len(names)
+        _refuse(
+            labels >= classes,
+            where,
+            lambda i: f"has the label {labels[i]}, but there are names for {classes} classes, counted from 0",
+        )
+    return labels
 
 
 def _whole(name: str, values: Any, where: str) -> np.ndarray:

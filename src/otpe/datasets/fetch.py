@@ -78,20 +78,24 @@ def fetch(name: str, split: str, root: Path) -> Path:
             path=root,
             progressbar=find_spec("tqdm") is not None,
         )
-    except ValueError:
-        raise ValueError(
-            f"{ADDRESS + target.name} has another md5 than expected ({SOURCES[name].md5[split]}): it arrived damaged,"
-            " or has changed. Nothing was kept. Try again."
-        ) from None
-    except OSError as error:
-        raise OSError(
-            f"{ADDRESS + target.name} could not be fetched into {root}: {_reason(error)}. Nothing was kept. Try again,"
-            " or download it in a browser and put it there."
-        ) from None
+    except (ValueError, OSError) as error:
+        raise _failed(error, ADDRESS + target.name, root, SOURCES[name].md5[split]) from None
     finally:
         if new and not target.exists() and root.is_dir() and not any(root.iterdir()):
             root.rmdir()
     return target
+
+
+def _failed(error: Exception, address: str, root: Path, expected: str) -> Exception:
+    if isinstance(error, ValueError) and "hash" in str(error):
+        return ValueError(
+            f"{address} has another md5 than expected ({expected}): it arrived damaged, or has changed. Nothing was"
+            " kept. Try again."
+        )
+    return OSError(
+        f"{address} could not be fetched into {root}: {_reason(error)}. Nothing was kept. Try again, or download it"
+        " in a browser and put it there."
+    )
 
 
 def _may_go_online(name: str, root: Path) -> None:

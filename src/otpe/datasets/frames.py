@@ -3,7 +3,9 @@
 By number: `bins` steps between each recording's own first and last spike, as the paper does with tonic's
 `ToFrame(n_time_bins=50)`. The step is a whole number of microseconds, rounded down, as there. So `bins` steps end a
 little before the last spike does, and tonic leaves out what comes after, one spike at least. We count those spikes in
-the last frame, since none needs to be lost; `remainder="drop"` leaves them out, frame for frame as tonic does.
+the last frame, since none needs to be lost; `remainder="drop"` leaves them out, and makes frame for frame what tonic
+makes of events in the order of time. (Out of order, tonic takes the first and the last as they stand, we the earliest
+and the latest. Recordings too short for so many bins are silence to tonic, and an error here.)
 
 By time: steps of `dt` seconds from time 0 on. Recordings then differ in length, and the shorter ones are padded.
 """
@@ -17,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from otpe import check
-from otpe.datasets.events import Events
+from otpe.datasets.events import LATEST, Events
 
 AT_ONCE = 1 << 25  # entries of frames that are counted together
 MOST = 1 << 27  # entries of one recording's frames
@@ -30,7 +32,7 @@ class Binning:
 
     bins: int | None = None  # time steps over each recording
     dt: float | None = None  # seconds of a time step
-    steps: int | None = None  # with dt: how many; later spikes are left out. As many as the longest recording needs
+    steps: int | None = None  # with dt: how many, later spikes are left out; else as the longest recording needs
     binary: bool = False  # 1 for any number of spikes, instead of the number
     pool: int = 1  # as many neighbouring units become one
     remainder: Literal["keep", "drop"] = "keep"
@@ -40,28 +42,34 @@ class Binning:
         return bins if isinstance(bins, cls) else cls(bins)  # pyright: ignore[reportArgumentType]
 
     def checked(self, units: int) -> "Binning":
-        """These settings, if they go together and fit as many units."""
+        """These settings in plain numbers, if they go together and fit as many units."""
         if (self.bins is None) == (self.dt is None):
             given = "neither bins nor dt is given" if self.bins is None else f"bins is {self.bins} and dt is {self.dt}"
             raise ValueError(f"{given}, expected one of them: a number of time steps, or the seconds of each.")
-        for what, value in {"bins": self.bins, "steps": self.steps}.items():
-            if value is not None:
-                check.count(what, value)
-        if self.dt is not None and not _is_whole_microseconds(self.dt):
-            raise ValueError(f"dt is {self.dt!r}, expected seconds, in whole millionths. Usual is 0.01 (10 ms).")
+        bins, steps = (
+            None if value is None else check.count(what, value)
+            for what, value in {"bins": self.bins, "steps": self.steps}.items()
+        )
+        expected = f"seconds, in whole millionths and at most {LATEST:,}. Usual is 0.01 (10 ms)"
+        dt = None if self.dt is None else check.number("dt", self.dt, expected, _is_whole_microseconds)
         if self.steps is not None and self.dt is None:
             raise ValueError(
                 f"steps is {self.steps} without dt. Give dt as well, or bins={self.steps} instead of steps."
             )
         check.flag("binary", self.binary)
-        check.count("pool", self.pool)
-        if units % self.pool:
-            near = [n for n in range(2, units) if units % n == 0][:8]
+        pool = check.count("pool", self.pool)
+        if units % pool:
+            near = [n for n in range(2, min(units, 1000)) if units % n == 0][:8]
             raise ValueError(
                 f"pool is {self.pool}, which does not divide {units} units. Possible are {near}, for example."
             )
         check.one_of("remainder", self.remainder, ("keep", "drop"))
-        return self
+        if (bins or steps or 1) * units > MOST:
+            raise ValueError(
+                f"{bins or steps} time steps of {units} units are more than {MOST:,} numbers for each recording. Use"
+                " fewer."
+            )
+        return Binning(bins, dt, steps, bool(self.binary), pool, self.remainder)
 
     def __str__(self) -> str:
         time = f"bins{self.bins}" if self.bins else f"dt{self.dt:g}" + (f"x{self.steps}" if self.steps else "")
@@ -105,7 +113,7 @@ def frames(events: Events, units: int, binning: Binning, where: str = "events") 
 def grid(events: Events, units: int, binning: Binning, where: str) -> Grid:
     """All that is to be known before anything is counted; what cannot be binned is refused here."""
     binning = binning.checked(units)
-    begin, end = map(microseconds, events.ends())
+    begin, end = (microseconds(times, nearest=binning.dt is not None) for times in events.ends())
     if binning.bins is not None:
         lengths, steps = None, binning.bins
         width = (end - begin) // steps
@@ -114,13 +122,13 @@ def grid(events: Events, units: int, binning: Binning, where: str) -> Grid:
         width = np.full(len(events), round((binning.dt or 0) * 1e6))
         begin = np.zeros_like(begin)
         lengths = end // width + 1
-        steps = min(int(lengths.max()), binning.steps or int(lengths.max()))
+        steps = binning.steps or int(lengths.max())
         lengths = np.minimum(lengths, steps).astype(np.int32)
-    if steps * units > MOST:
-        raise ValueError(
-            f"{where}: {steps} time steps of {units} units are {steps * units:,} numbers for each recording, expected"
-            f" {MOST:,} at most. Use fewer bins, or a larger dt."
-        )
+        if steps * units > MOST:
+            raise ValueError(
+                f"{where}: {steps} time steps of {binning.dt:g} s, as the longest recording needs, times {units} units"
+                f" are more than {MOST:,} numbers for each recording. Use a larger dt, or give steps."
+            )
     return Grid(steps, units // binning.pool, lengths, begin, np.maximum(width, 1))
 
 
@@ -133,16 +141,20 @@ def blocks(events: Events, lie: Grid, binning: Binning) -> Iterator[tuple[slice,
         yield some, np.minimum(counted, 1) if binning.binary else counted
 
 
-def microseconds(times: np.ndarray) -> np.ndarray:
-    """Whole ones. Doubles first: in float16, as SHD has it, a million is infinite."""
-    return times.astype(np.int64) if times.dtype.kind in "iu" else (times.astype(np.float64) * 1e6).astype(np.int64)
+def microseconds(times: np.ndarray, *, nearest: bool) -> np.ndarray:
+    """Whole ones: the nearest, or rounded down as tonic does. 1.001 s, times a million, is a hair below 1,001,000."""
+    if times.dtype.kind in "iu":
+        return times.astype(np.int64)
+    exact = times.astype(np.float64) * 1e6  # doubles first: in float16, as SHD has it, a million is infinite
+    return (np.rint(exact) if nearest else exact).astype(np.int64)
 
 
 def _count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarray:
     counts = events.counts[some]
     span = slice(events.starts[some.start], events.starts[some.stop])
     of = np.repeat(np.arange(counts.size), counts)
-    step = (microseconds(events.times[span]) - lie.begin[some][of]) // lie.width[some][of]
+    times = microseconds(events.times[span], nearest=binning.dt is not None)
+    step = (times - lie.begin[some][of]) // lie.width[some][of]
     if binning.bins is not None and binning.remainder == "keep":
         step = np.minimum(step, lie.steps - 1)
     kept = step < lie.steps
@@ -166,10 +178,10 @@ def _wide_enough(made: np.ndarray, largest: int) -> np.ndarray:
     return made if np.can_cast(fitting, made.dtype) else made.astype(fitting)
 
 
-def _is_whole_microseconds(seconds: object) -> bool:
-    if not isinstance(seconds, int | float) or not 1e-6 <= seconds < math.inf:
+def _is_whole_microseconds(seconds: float) -> bool:
+    if not 1e-6 <= seconds <= LATEST:
         return False
-    return math.isclose(seconds * 1e6, round(seconds * 1e6), rel_tol=1e-9)
+    return math.isclose(seconds * 1e6, round(seconds * 1e6), rel_tol=1e-6)
 
 
 def _memory() -> float:

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from otpe import check
-from otpe.datasets.contract import SpikeBatch, random_key, shuffled
+from otpe.datasets.contract import SpikeBatch, random_key, shuffled, step_number
 
 
 @partial(
@@ -47,7 +48,7 @@ class FrameSet:
         batch, is left out.
         """
         self._check(size)
-        return _batch(self, seed, step, size)
+        return _batch(self, random_key(seed), step_number(step), size)
 
     def sample(self, key: Array, batch: int) -> SpikeBatch:
         """Recordings at random, none twice."""
@@ -57,7 +58,7 @@ class FrameSet:
 
     def take(self, which: Any) -> SpikeBatch:
         """These recordings, by number, as a batch."""
-        return _take(self, jnp.asarray(which))
+        return _take(self, self._numbers(which))
 
     def in_order(self, size: int) -> Iterator[SpikeBatch]:
         """All recordings, each once, `size` at a time; the last batch may be smaller."""
@@ -67,10 +68,25 @@ class FrameSet:
 
     def subset(self, which: Any) -> "FrameSet":
         """A dataset of these recordings only, by number."""
-        which = np.asarray(which)
+        which = self._numbers(which)
         lengths = None if self.lengths is None else self.lengths[which]
         speakers = None if self.speakers is None else self.speakers[which]
         return replace(self, frames=self.frames[which], labels=self.labels[which], lengths=lengths, speakers=speakers)
+
+    def _numbers(self, which: Any) -> Any:
+        if isinstance(which, Tracer):
+            return which
+        given = np.asarray(which)
+        if given.dtype == bool and given.shape == (len(self),):
+            given = np.flatnonzero(given)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+            raise ValueError(f"which is {given.dtype} {list(given.shape)}, expected a row of recordings, by number.")
+        if given.min() < 0 or given.max() >= len(self):
+            raise ValueError(
+                f"which runs from {given.min()} to {given.max()}, expected 0 to {len(self) - 1}: there are {len(self)}"
+                " recordings."
+            )
+        return given
 
     def _check(self, size: int) -> None:
         check.count("batch", size)
@@ -95,11 +111,11 @@ def frameset(
 
 
 @partial(jax.jit, static_argnames="size")
-def _batch(data: FrameSet, seed: Any, step: Any, size: int) -> SpikeBatch:
+def _batch(data: FrameSet, key: Array, step: Array, size: int) -> SpikeBatch:
     per_epoch = len(data) // size
     epoch, within = step // per_epoch, step % per_epoch
     places = within * size + jnp.arange(size)
-    return _take(data, shuffled(jax.random.fold_in(random_key(seed), epoch), len(data), places))
+    return _take(data, shuffled(jax.random.fold_in(key, epoch), len(data), places))
 
 
 @jax.jit

@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+READY = b"otpe is ready to read\n"  # what others may have printed before, at start-up, does not count
 NEEDED = ("spikes/times", "spikes/units", "labels")
 
 
@@ -24,6 +25,8 @@ class Unreadable(Exception):
 
 def main() -> None:
     path, size = sys.argv[1], int(sys.argv[2])
+    sys.stdout.buffer.write(READY)
+    sys.stdout.flush()
     _limit(size)
     try:
         names, arrays = _read(path)
@@ -69,17 +72,22 @@ def _rows(file: h5py.File, name: str) -> tuple[np.ndarray, np.ndarray]:
     rows = [np.asarray(row) for row in whole] if np.ndim(whole) else [whole]
     if any(row.ndim != 1 for row in rows):
         raise Unreadable(f"has {name!r} of the shape {list(np.shape(whole))}, expected a row for each recording")
-    empty = h5py.check_vlen_dtype(dataset.dtype) or whole.dtype
+    kind = h5py.check_vlen_dtype(dataset.dtype) or whole.dtype
+    if not kind.isnative:
+        raise Unreadable(f"has {name!r} in the byte order of another kind of machine, which cannot be read here")
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    return (np.concatenate(rows) if rows else np.empty(0, empty)), counts
+    return (np.concatenate(rows) if rows else np.empty(0, kind)), counts
 
 
 def _names(file: h5py.File) -> list[str]:
-    keys = _dataset(file, "extra/keys")[()]
+    keys = np.asarray(_dataset(file, "extra/keys")[()])
     try:
-        return [key.decode() if isinstance(key, bytes) else str(key) for key in keys]
+        if keys.ndim != 1 or keys.dtype.kind not in "SO":
+            raise TypeError
+        names = [key.decode() if isinstance(key, bytes) else str(key) for key in keys]
     except (UnicodeDecodeError, TypeError):
-        raise Unreadable("has 'extra/keys' that are no names") from None
+        raise Unreadable("has 'extra/keys' that are no row of names") from None
+    return ["".join(c if c.isprintable() else "�" for c in name) for name in names]
 
 
 def _unzipped(path: str) -> io.BytesIO:

@@ -48,7 +48,7 @@ def shd(
     `bins`: time steps over each recording's own duration, each a count of spikes (the paper: 50); or a `Binning`, for
     steps of fixed time, zeros and ones, pooled units. `validation`: SHD has no file for it; "first" holds out the first
     tenth of the training file, as the paper does, "stratified" a tenth of every class, "none" nothing; or a `Holdout`.
-    `download=True` fetches what is missing, with its hash checked.
+    `download=True` fetches the official archive if it is missing, and refuses any other under its name.
     """
     return _official("shd", Path(root), split, bins, holdout(validation), keep_empty=keep_empty, download=download)
 
@@ -78,7 +78,7 @@ def folder(
 
     Where there is no file for "valid", it is held out of the training file. Else as `shd`.
     """
-    check.count("units", units)
+    units = check.count("units", units)
     check.one_of("split", split, SPLITS)
     root, held_out = Path(root), holdout(validation)
     in_file = "train" if split == "valid" and _only(root, "valid") is None else split
@@ -97,12 +97,12 @@ def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) 
     about = path.stat()
     stamp = {
         "frames": 1,
-        "source": {"name": path.name, "size": about.st_size, "modified": about.st_mtime_ns},
+        "source": {"size": about.st_size, "modified": about.st_mtime_ns, "changed": about.st_ctime_ns},
         "binning": asdict(binning),
         "units": units,
         "keep_empty": keep_empty,
     }
-    places = _places(path, binning)
+    places = _places(path, f"{path.name}-{units}-{binning}{'-empty' * keep_empty}")
     for place in places:
         kept = cache.read(*place, stamp)
         if kept is not None:
@@ -116,6 +116,19 @@ def find(root: Path, stem: str) -> Path | None:
     return next((path for end in ENDINGS if (path := root / (stem + end)).is_file()), None)
 
 
+def files_of(root: Path) -> dict[str, Path]:
+    """Every file of recordings by its name without the ending; where it is there twice, unpacked."""
+    found: dict[str, Path] = {}
+    for end in reversed(ENDINGS):
+        found |= {path.name.removesuffix(end): path for path in sorted(root.glob(f"*{end}")) if path.is_file()}
+    return found
+
+
+def split_of(stem: str) -> str | None:
+    """What the name of a file says."""
+    return next((split for split in SPLITS if stem == split or stem.endswith((f"_{split}", f"-{split}"))), None)
+
+
 def _official(
     name: str, root: Path, split: str, bins: Any, held_out: Holdout | None, *, keep_empty: bool, download: bool
 ) -> FrameSet:
@@ -124,7 +137,7 @@ def _official(
     binning.checked(source.units)
     in_file = split if split in source.md5 else "train"
     path = find(root, f"{name}_{in_file}")
-    if path is None and download:
+    if download and (path is None or path.suffix == ".zip"):
         path = fetch(name, in_file, root)
     if path is None:
         raise FileNotFoundError(
@@ -163,9 +176,8 @@ def _recordings(arrays: dict[str, np.ndarray]) -> Recordings:
     return Recordings(arrays["frames"], arrays.get("lengths"), arrays["labels"], arrays.get("speakers"), names)
 
 
-def _places(path: Path, binning: Binning) -> list[tuple[Path, str]]:
+def _places(path: Path, name: str) -> list[tuple[Path, str]]:
     """Where frames may be kept: beside the data if that may be written, else with the user."""
-    name = f"{path.name.split('.')[0]}-{binning}"
     whose = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     marked = path.parent.stat().st_mode & 0o222  # root may write anywhere, but leaves a read-only folder alone
     beside = [(path.parent / "otpe-cache", name)] if marked and os.access(path.parent, os.W_OK) else []
@@ -174,8 +186,7 @@ def _places(path: Path, binning: Binning) -> list[tuple[Path, str]]:
 
 def _only(root: Path, split: str) -> Path | None:
     """The file of this split, if there is just one."""
-    found = {path.name.split(".")[0]: path for end in reversed(ENDINGS) for path in root.glob(f"*{split}{end}")}
-    fitting = [path for stem, path in found.items() if stem == split or stem.endswith((f"_{split}", f"-{split}"))]
+    fitting = [path for stem, path in files_of(root).items() if split_of(stem) == split]
     if len(fitting) > 1:
         raise ValueError(
             f"{root} holds {len(fitting)} files for {split}: {', '.join(sorted(path.name for path in fitting))}."

@@ -33,7 +33,9 @@ class Coefficients(NamedTuple):
 
 def cutoff(alpha: float) -> int:
     """F: how many terms."""
-    return min(1000, math.ceil(1000 ** (1 / alpha) - 1e-9))  # less a hair, lest rounding add a term on some machine
+    if alpha <= 1:
+        return 1000
+    return math.ceil(1000 ** (1 / alpha) - 1e-9)  # less a hair, lest rounding add a term on some machine
 
 
 def coefficients(seed: int, label: int, units: int, dims: int, alpha: float) -> Coefficients:

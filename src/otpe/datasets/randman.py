@@ -19,7 +19,7 @@ from jax import Array
 
 from otpe import check
 from otpe.datasets import manifolds
-from otpe.datasets.contract import SpikeBatch, once, random_key, shuffled
+from otpe.datasets.contract import SpikeBatch, once, random_key, shuffled, step_number
 
 
 class Settings(NamedTuple):
@@ -53,7 +53,7 @@ class Randman:
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
         """The mini-batch of this step, in a run with this seed."""
-        return self.sample(jax.random.fold_in(random_key(seed), step), size)
+        return self.sample(jax.random.fold_in(random_key(seed), step_number(step)), size)
 
     def sample(self, key: Array, batch: int) -> SpikeBatch:
         """Spikes [steps, batch, units] and labels [batch], random but for the key."""
@@ -96,16 +96,13 @@ def randman(
     check.one_of("encoding", encoding, ("time", "rate"))
     check.one_of("standardize", standardize, ("batch", "fixed"))
     counts = {"classes": classes, "units": units, "dims": dims, "steps": steps, "points": points}
-    for what, value in counts.items():
-        check.count(what, value)
+    classes, units, dims, steps, points = (check.count(what, value) for what, value in counts.items())
     if points < 2:
         raise ValueError("points is 1, expected at least 2: a value is placed between the lowest and the highest.")
-    if not isinstance(alpha, int | float) or not 0 < alpha <= 10:
-        raise ValueError(f"alpha is {alpha!r}, expected a number above 0 and at most 10. The paper has 1.")
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"seed is {seed!r}, expected a whole number, 0 or above.")
-    tables = _tables(seed, classes, units, dims, float(alpha))
-    low, high = _extremes(points, seed, classes, units, dims, float(alpha))
+    alpha = check.number("alpha", alpha, "a number above 0 and at most 10. The paper has 1", lambda a: 0 < a <= 10)
+    seed = check.whole("seed", seed, 2**32)
+    tables = _tables(seed, classes, units, dims, alpha)
+    low, high = _extremes(points, seed, classes, units, dims, alpha)
     return Randman(Settings(encoding, standardize, steps, points), tables, low, high)
 
 

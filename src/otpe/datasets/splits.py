@@ -20,11 +20,9 @@ class Holdout:
 
     def checked(self) -> "Holdout":
         check.one_of("validation", self.kind, KINDS)
-        if not isinstance(self.fraction, float) or not 0 < self.fraction < 1:
-            raise ValueError(f"fraction is {self.fraction!r}, expected a share between 0 and 1, such as 0.1.")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed is {self.seed!r}, expected a whole number from 0 to 2³² − 1.")
-        return self
+        share = "a share between 0 and 1, such as 0.1"
+        fraction = check.number("fraction", self.fraction, share, lambda f: 0 < f < 1)
+        return Holdout(self.kind, fraction, check.whole("seed", self.seed, 2**32))
 
     def held(self, labels: np.ndarray) -> np.ndarray:
         """True for each recording that is held out."""

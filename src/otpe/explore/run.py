@@ -13,6 +13,7 @@ from otpe.explore.config import DataConfig
 def prepare(config: DataConfig) -> Callable[[], int]:
     """Check the settings, fetch, verify and read the data, and return the job that sums it up."""
     config = settings.checked(config)
+    files.no_file(config.out)
     splits = reading.read(config)
     files.folder(config.out)
     return lambda: run(config, splits)

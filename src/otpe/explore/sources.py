@@ -8,7 +8,7 @@ from otpe.datasets import fetch, heidelberg
 from otpe.explore import settings
 from otpe.explore.config import DataConfig
 
-ORDER = ("train", "valid", "test")
+ORDER = heidelberg.SPLITS
 
 
 class Source(NamedTuple):
@@ -77,19 +77,13 @@ def _verified(config: DataConfig, split: str, path: Path) -> Source:
 
 def _of_folder(root: Path) -> dict[str, Path]:
     """Every file by the name of its split, or by its own where that is none."""
-    paths: dict[str, Path] = {}
-    for end in reversed(heidelberg.ENDINGS):  # an unpacked file, which comes later, is taken before its archive
-        paths |= {path.name.removesuffix(end): path for path in sorted(root.glob(f"*{end}"))}
+    paths = heidelberg.files_of(root)
     if not paths:
         no_folder = "" if root.is_dir() else " (there is no such folder)"
         raise FileNotFoundError(
             f"{root} holds no .h5 file, nor a .h5.zip{no_folder}. Name the folder of the recordings with --root."
         )
-    named = {stem: _split(stem) for stem in paths}
+    named = {stem: heidelberg.split_of(stem) for stem in paths}
     once = {split for split in ORDER if list(named.values()).count(split) == 1}
     by_name = {split if (split := named[stem]) in once else stem: path for stem, path in paths.items()}
     return dict(sorted(by_name.items(), key=lambda item: (ORDER.index(item[0]) if item[0] in ORDER else 9, item[0])))
-
-
-def _split(stem: str) -> str:
-    return next((split for split in ORDER if stem == split or stem.endswith((f"_{split}", f"-{split}"))), stem)
