@@ -129,9 +129,11 @@ def block(net: Any, batch: Any, args: argparse.Namespace, data: Any, start: Any)
 def recordings(args: argparse.Namespace) -> dict[str, float]:
     """Links to the files in a folder of our own, so that the cache is ours as well."""
     found: dict[str, float] = {}
+    paths = [path for split in ("train", "test") if (path := heidelberg.find(args.root, f"shd_{split}"))]
+    if len(paths) < 2:
+        raise SystemExit(f"{args.root} needs shd_train.h5 and shd_test.h5, or their zips; there is {paths}.")
     with tempfile.TemporaryDirectory() as own:
-        paths = [heidelberg.find(args.root, f"shd_{split}") for split in ("train", "test")]
-        links = [Path(own) / path.name for path in paths if path]
+        links = [Path(own) / path.name for path in paths]
         for link, path in zip(links, paths, strict=True):
             link.symlink_to(path.resolve())
         binning = otpe.datasets.Binning(50)
@@ -142,7 +144,7 @@ def recordings(args: argparse.Namespace) -> dict[str, float]:
             found[name] = time.perf_counter() - began
         found["recordings"] = sum(len(part.labels) for part in read)
         found["cache, MB"] = sum(path.stat().st_size for path in Path(own, "otpe-cache").iterdir()) / 1e6
-    if find_spec("tonic") and paths[1] and paths[1].suffix == ".h5":
+    if find_spec("tonic") and paths[1].suffix == ".h5":
         found |= through_tonic(paths[1])
     return found
 

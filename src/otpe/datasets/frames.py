@@ -21,7 +21,7 @@ import numpy as np
 from otpe import check
 from otpe.datasets.events import LATEST, Events
 
-AT_ONCE = 1 << 25  # entries of frames that are counted together
+AT_ONCE = 1 << 20  # entries of frames that are counted together: they should stay in the cache
 MOST = 1 << 27  # entries of one recording's frames
 LARGEST = {np.uint8: 255, np.uint16: 65_535}
 

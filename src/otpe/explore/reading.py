@@ -75,7 +75,7 @@ def _drawn(config: DataConfig) -> Split:
 
 
 def _samples(data: Randman, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes [samples, steps, units] and labels, of the first mini-batches that a run with this seed sees."""
+    """Spikes [samples, steps, units] and labels, of a few mini-batches."""
     batches = [data.batch(seed, step, BATCH) for step in range(BATCHES)]
     spikes = np.concatenate([np.asarray(batch.spikes) for batch in batches], axis=1)
     return np.moveaxis(spikes, 1, 0), np.concatenate([np.asarray(batch.labels) for batch in batches])
