@@ -14,7 +14,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _head(found: dict[str, Any]) -> str:
-    return f"{found['title']}\n{found['about']}\notpe {found['otpe']}, {found['date']}"
+    return f"{found['title']}\n{found['about']}\notpe {found['otpe']}, {found['date'][:10]}"
 
 
 def _numbers(found: dict[str, Any]) -> str:
