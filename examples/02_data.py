@@ -1,6 +1,6 @@
 """Learn T-Randman with OTPE: batches are drawn inside the jitted loop, so a block of steps is one call.
 
-    python examples/02_data.py
+python examples/02_data.py
 """
 
 import jax

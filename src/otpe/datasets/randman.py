@@ -4,7 +4,7 @@ Spikes are drawn as they are needed, from a key, in pure JAX. The protocol decid
 
 - `standardize="batch"`, the authors': every mini-batch draws 1,000 fresh points per class, maps each unit's values to
   [0, 1] by the minimum and maximum of that very draw, and keeps `batch` of the points. The extremes jitter from batch
-  to batch, and with them all values: about 83 % is the ceiling on R-Randman.
+  to batch, and with them all values: rules end at 65 to 82 % (docs/data.md).
 - `standardize="fixed"`: the extremes are taken once, from 1,000 points per class that the manifold seed decides, and
   values beyond them are clipped. An easier task: every rule passes 99 %.
 """
