@@ -183,6 +183,18 @@ def labels(classes: int, labels: Any, batch: int) -> Array:
     return jnp.asarray(y, jnp.int32)
 
 
+def mask(mask: Any, steps: int, batch: int) -> Array:
+    """True [T, B] where a sample has time steps of its own."""
+    given = _array("mask", mask)
+    if given.shape != (steps, batch):
+        raise ValueError(
+            f"mask has the shape {_shape(given)}, expected [{steps}, {batch}]: time, batch. SpikeBatch.mask makes one."
+        )
+    if not isinstance(given, Tracer) and not np.asarray(given).any():
+        raise ValueError("mask is false everywhere, expected at least one time step of one sample.")
+    return jnp.asarray(given, bool)
+
+
 def outputs(spikes: Any) -> Any:
     """Output spikes [T, B, classes], for those who count them."""
     s = _array("spikes", spikes)

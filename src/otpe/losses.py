@@ -24,24 +24,32 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
 
-def cross_entropy_and_signal(logits: Array, labels: Array) -> tuple[Array, Array]:
-    """The loss, and its derivative by the logits: softmax − one-hot, shared out. Written out, since it fuses better."""
+def cross_entropy_and_signal(logits: Array, labels: Array, weight: Array | None = None) -> tuple[Array, Array]:
+    """The loss, and its derivative by the logits: softmax − one-hot, shared out. Written out, since it fuses better.
+
+    The mean over all rows [..., B], or their sum with these weights.
+    """
     shifted = logits - logits.max(-1, keepdims=True)
     right = labels[:, None] == jnp.arange(logits.shape[-1])
     grown = jnp.exp(shifted)
     total = grown.sum(-1, keepdims=True)
-    rows = math.prod(logits.shape[:-1])
-    loss = (jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)).mean()
-    return loss, (grown / total - right) * (1 / rows)
+    share = 1 / math.prod(logits.shape[:-1]) if weight is None else weight[..., None]
+    each = jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)
+    loss = each.mean() if weight is None else (each * share).sum()
+    return loss, (grown / total - right) * share
 
 
-def predict(spikes: ArrayLike) -> Array:
-    """The class with the most output spikes over time, [T, B, classes] -> [B]; −1 where none ever spiked."""
-    counts = jnp.asarray(check.outputs(spikes)).sum(0)
+def predict(spikes: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """The class with the most output spikes over time, [T, B, classes] -> [B]; −1 where none ever spiked.
+
+    `mask` [T, B]: count only where it is true, see `SpikeBatch.mask`.
+    """
+    out = jnp.asarray(check.outputs(spikes))
+    counts = (out if mask is None else jnp.where(check.mask(mask, *out.shape[:2])[..., None], out, 0)).sum(0)
     return jnp.where(counts.max(-1) > 0, counts.argmax(-1), -1)
 
 
-def accuracy(spikes: ArrayLike, labels: ArrayLike) -> Array:
-    """Share of samples whose prediction is right. Silence is wrong."""
-    predicted = predict(spikes)
+def accuracy(spikes: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None) -> Array:
+    """Share of samples whose prediction is right. Silence is wrong. `mask` as in `predict`."""
+    predicted = predict(spikes, mask)
     return (predicted == check.labels(np.shape(spikes)[-1], labels, batch=predicted.shape[0])).mean()

@@ -153,9 +153,15 @@ class StepForm(Protocol):
 
     def advance(self, params: Any, state: Any, x: ArrayLike) -> tuple[Any, Any]: ...
 
-    def emit(self, params: Any, state: Any, info: Any, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]: ...
+    def emit(
+        self, params: Any, state: Any, info: Any, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[Array, tuple[Any, ...]]:
+        """The mean over the batch, or the sum with these weights [B]."""
+        ...
 
-    def learn(self, params: Any, state: Any, x: ArrayLike, labels: ArrayLike) -> tuple[Any, Array, tuple[Any, ...]]:
+    def learn(
+        self, params: Any, state: Any, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[Any, Array, tuple[Any, ...]]:
         """`advance` and `emit` at once: the state, the loss and the gradient."""
         ...
 

@@ -81,16 +81,20 @@ class RtrlStepper:
 
         return jax.vmap(one_sample)(state.u, state.J, x)
 
-    def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
+    def emit(
+        self, params: Any, state: State, info: Info, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[Array, tuple[Any, ...]]:
         params = check.params(self.net, params)
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
-        loss, q = losses.cross_entropy_and_signal(info.logits, labels)
+        loss, q = losses.cross_entropy_and_signal(info.logits, labels, weight)
         _, unravel = ravel_pytree(params)
         return loss, unravel(jnp.einsum("bc,bcp->p", q, info.J, precision="highest"))
 
-    def learn(self, params: Any, state: State, x: ArrayLike, labels: ArrayLike) -> tuple[State, Array, Any]:
+    def learn(
+        self, params: Any, state: State, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[State, Array, Any]:
         state, info = self.advance(params, state, x)
-        return state, *self.emit(params, state, info, labels)
+        return state, *self.emit(params, state, info, labels, weight)
 
     grows = False
 

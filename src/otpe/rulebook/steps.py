@@ -82,22 +82,26 @@ class Stepper:
         kept = [self.traces[i].advance(self._local(i), *at) for i, at in self._each(state, info)]
         return self._keep(state, kept), info
 
-    def emit(self, params: Any, state: State, info: Info, labels: ArrayLike) -> tuple[Array, tuple[Any, ...]]:
-        """The loss of the step just fed, mean over the batch, and its gradient."""
+    def emit(
+        self, params: Any, state: State, info: Info, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[Array, tuple[Any, ...]]:
+        """The loss of the step just fed, mean over the batch or sum with these weights [B], and its gradient."""
         params = check.params(self.net, params)
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
-        loss, signals = self._signals(params, info, labels)
+        loss, signals = self._signals(params, info, labels, weight)
         return loss, tuple(
             self.traces[i].emit(self._local(i), layer.kept, params[i], signals[i], info.moved[i])
             for i, layer in enumerate(state.layers)
         )
 
-    def learn(self, params: Any, state: State, x: ArrayLike, labels: ArrayLike) -> tuple[State, Array, tuple[Any, ...]]:
+    def learn(
+        self, params: Any, state: State, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
+    ) -> tuple[State, Array, tuple[Any, ...]]:
         """`advance` and `emit` at once: the same, in fewer passes over the traces."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))
         labels = check.labels(self.net.classes, labels, batch=info.logits.shape[0])
-        loss, signals = self._signals(params, info, labels)
+        loss, signals = self._signals(params, info, labels, weight)
         learned = [
             self.traces[i].learn(self._local(i), kept, params[i], signals[i], at)
             for i, (kept, at) in self._each(state, info)
@@ -179,9 +183,9 @@ class Stepper:
         )
         return after, s, Moved(x, v, Now(g, g if average is None else average.ḡ), before)
 
-    def _signals(self, params: Any, info: Info, labels: Array) -> tuple[Array, list[Array]]:
+    def _signals(self, params: Any, info: Info, labels: Array, weight: Array | None) -> tuple[Array, list[Array]]:
         """The loss, and the learning signal q of each layer."""
-        loss, q = losses.cross_entropy_and_signal(info.logits, labels)
+        loss, q = losses.cross_entropy_and_signal(info.logits, labels, weight)
         signals = [q]
         for i in reversed(range(1, self.net.depth)):
             m = self._below(i, signals[0], info.moved[i].now)

@@ -66,37 +66,50 @@ class Plan(NamedTuple):
     keep: bool = False  # does the first pass keep what each layer did? Else it is computed again
 
 
-def gradients(plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array) -> tuple[Array, tuple[Any, ...]]:
-    """Mean loss over time and batch, and its gradient by the rule."""
+def gradients(
+    plan: Plan, engine: Engine, params: Any, spikes: Array, labels: Array, weight: Array | None = None
+) -> tuple[Array, tuple[Any, ...]]:
+    """Mean loss over time and batch, or its sum with these weights [T, B], and its gradient by the rule."""
     (steps, batch), chunk = spikes.shape[:2], plan.chunk
     task = Task(plan.net, plan.rule, engine, steps, params, labels)
     if chunk is None or chunk >= steps:
-        return _learn(task, _forward(task, _rest(task), spikes), _filters_at_end(task), spikes)[1]
+        return _learn(task, _forward(task, _rest(task), spikes), _filters_at_end(task), spikes, weight)[1]
 
     def first_pass(state: State, x: Array) -> tuple[State, Any]:
         ran = _forward(task, state, x)
         return ran.after, ran._replace(after=None) if plan.keep else state
 
     def second_pass(carry: Any, at: Any) -> tuple[Any, None]:
-        (filters, total), (kept, x) = carry, at
-        filters, more = _learn(task, kept if plan.keep else _forward(task, kept, x), filters, x)
+        (filters, total), (kept, x, w) = carry, at
+        filters, more = _learn(task, kept if plan.keep else _forward(task, kept, x), filters, x, w)
         return (filters, jax.tree.map(jnp.add, total, more)), None
 
-    chunks = steps // chunk
-    head, tail = spikes[: chunks * chunk].reshape(chunks, -1, *spikes.shape[1:]), spikes[chunks * chunk :]
+    whole = steps // chunk * chunk
+    head, tail = _cut(spikes, chunk), spikes[whole:]
     state, kept = scan.loop(first_pass, _rest(task, batch), head)
     filters, total = _filters_at_end(task, batch), (jnp.zeros((), _dtype(task)), jax.tree.map(jnp.zeros_like, params))
     if len(tail):
-        filters, total = _learn(task, _forward(task, state, tail), filters, tail)
-    (_, total), _ = scan.loop(second_pass, (filters, total), (kept, head), reverse=True)
+        last = None if weight is None else weight[whole:]
+        filters, total = _learn(task, _forward(task, state, tail), filters, tail, last)
+    weights = None if weight is None else _cut(weight, chunk)
+    (_, total), _ = scan.loop(second_pass, (filters, total), (kept, head, weights), reverse=True)
     return total
 
 
-def _learn(task: Task, ran: Ran, filters: list[Any], x: Array) -> tuple[list[Any], tuple[Array, tuple[Any, ...]]]:
+def _cut(sequence: Array, chunk: int) -> Array:
+    """[chunks, steps of each, …], without the rest."""
+    chunks = len(sequence) // chunk
+    return sequence[: chunks * chunk].reshape(chunks, chunk, *sequence.shape[1:])
+
+
+def _learn(
+    task: Task, ran: Ran, filters: list[Any], x: Array, weight: Array | None
+) -> tuple[list[Any], tuple[Array, tuple[Any, ...]]]:
     """The filters before a chunk, and the chunk's share of the loss and of its gradient."""
     net, params, share = task.net, task.params, x.shape[0] / task.steps
-    loss, q = losses.cross_entropy_and_signal(ran.logits, task.labels)
-    loss, q = share * loss, share * q
+    loss, q = losses.cross_entropy_and_signal(ran.logits, task.labels, weight)
+    if weight is None:
+        loss, q = share * loss, share * q
     inputs = [layers.narrow(net.layers[0], params[0], x, task.engine), *(a.spikes for a in ran.activities)]
     before, grads = [], []
     for i in reversed(range(net.depth)):

@@ -26,6 +26,7 @@ def gradients(
     params: Any,
     spikes: ArrayLike,
     labels: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     rule: str | Rule = "otpe",
     form: Form | None = None,
@@ -39,6 +40,7 @@ def gradients(
     Args:
       spikes: input spikes [T, B, n_in], time first; counts are allowed. As bool or uint8 they are fastest on a GPU.
       labels: whole numbers [B].
+      mask: true [T, B] where a sample has time steps of its own; the mean is over those (`SpikeBatch.mask`).
       rule: a name from `otpe.rules()`, or a composition of your own.
       form: "whole" filters the whole sequence backwards in time, the fast one; "steps" sums the per-step form.
         The same gradient from both. By default "whole", where the rule has it.
@@ -55,14 +57,20 @@ def gradients(
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
     y = check.labels(net.classes, labels, batch=x.shape[1])
+    weight = () if mask is None else (_shares(check.mask(mask, *x.shape[:2]), params),)
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("chunk", 1 if chunk is None else chunk)
     form, how = _form(rule, form), engine(backend, precision, params)
     if form == "steps" and chunk is not None:
         raise ValueError(f"chunk is {chunk}, but form='steps' keeps no sequence to cut. Leave chunk out.")
     if form == "whole":
-        return _whole(_plan(net, rule, how, chunk, params, x), how, params, x, y)
-    return _steps(net, rule, how, traces, params, x, y)
+        return _whole(_plan(net, rule, how, chunk, params, x), how, params, x, y, *weight)
+    return _steps(net, rule, how, traces, params, x, y, *weight)
+
+
+def _shares(mask: Array, params: Any) -> Array:
+    """What each step of each sample has of the mean."""
+    return mask.astype(jax.tree.leaves(params)[0].dtype) / mask.sum()
 
 
 def _plan(net: Network, rule: Rule, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
@@ -95,16 +103,24 @@ _whole = jax.jit(plain_when_differentiated(whole.gradients), static_argnums=(0, 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _steps(
-    net: Network, rule: Rule, how: Engine, traces: TraceChoice, params: Any, x: Array, y: Array
+    net: Network,
+    rule: Rule,
+    how: Engine,
+    traces: TraceChoice,
+    params: Any,
+    x: Array,
+    y: Array,
+    weight: Array | None = None,
 ) -> tuple[Array, tuple[Any, ...]]:
     (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
     step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=x.dtype.itemsize == 1, **vars(how))
 
-    def add_step(carry: Any, x_t: Array) -> Any:
-        state, total = carry
-        state, loss, grads = step_form.learn(params, state, x_t, y)
-        return (state, jax.tree.map(lambda a, b: a + b / steps, total, (loss, grads))), None
+    def add_step(carry: Any, at: Any) -> Any:
+        (state, total), (x_t, w_t) = carry, at
+        state, loss, grads = step_form.learn(params, state, x_t, y, w_t)
+        share = steps if weight is None else 1
+        return (state, jax.tree.map(lambda a, b: a + b / share, total, (loss, grads))), None
 
     zero = (jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, params))
-    (_, total), _ = scan.loop(add_step, (step_form.init(batch, dtype), zero), x)
+    (_, total), _ = scan.loop(add_step, (step_form.init(batch, dtype), zero), (x, weight))
     return total

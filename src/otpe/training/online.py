@@ -28,6 +28,7 @@ def online_pass(
     opt_state: Any,
     spikes: ArrayLike,
     labels: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     rule: str | Rule = "otpe",
     optimizer: optax.GradientTransformation,
@@ -40,6 +41,8 @@ def online_pass(
 
     Membranes and traces start at rest. Arguments as in `otpe.gradients`, and
 
+      mask: true [T, B] where a sample has time steps of its own. A step's loss is the mean over the samples that are
+        still running; where none is, nothing is updated.
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
       optimizer: any optax optimizer.
       traces: how rules with a trace per weight keep it, see `otpe.stepper`.
@@ -53,13 +56,14 @@ def online_pass(
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
     y = check.labels(net.classes, labels, batch=x.shape[1])
+    running = None if mask is None else check.mask(mask, *x.shape[:2])
     check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
     check.flag("donate", donate)
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     how = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
-    return learn(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y)
+    return learn(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y, running)
 
 
 def _learn_online(
@@ -72,29 +76,41 @@ def _learn_online(
     opt_state: Any,
     x: Array,
     y: Array,
+    running: Array | None,
 ) -> tuple[Any, Any, Array]:
     (steps, batch), narrow = x.shape[:2], x.dtype.itemsize == 1
     update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
     choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, **vars(how))
 
-    def learn(form: StepForm, carry: Any, x_t: Array) -> tuple[Any, Array]:
-        params, opt_state, state = carry
-        state, loss, grads = form.learn(params, state, x_t, y)
-        updates, opt_state = update(grads, opt_state, params, value=loss)
-        return (optax.apply_updates(params, updates), opt_state, state), loss
+    def learn(form: StepForm, carry: Any, at: Any) -> tuple[Any, Array]:
+        (params, opt_state, state), (x_t, running_t) = carry, at
+        weight = None if running_t is None else _shares(running_t, params)
+        state, loss, grads = form.learn(params, state, x_t, y, weight)
+        updates, new_opt_state = update(grads, opt_state, params, value=loss)
+        learned = (optax.apply_updates(params, updates), new_opt_state)
+        if running_t is not None:  # momentum would go on moving weights after the last sample has ended
+            learned = jax.tree.map(partial(jnp.where, running_t.any()), learned, (params, opt_state))
+        return (*learned, state), loss
 
     losses, stretches = [], _stretches(choice, steps)
     state = choice.remembering(stretches[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
     for stretch in stretches:
         form = choice.remembering(stretch.stop)
         carry = (params, opt_state, form.widen(state))
-        (params, opt_state, state), more = scan.loop(partial(learn, form), carry, x[stretch])
+        (params, opt_state, state), more = scan.loop(
+            partial(learn, form), carry, (x[stretch], running if running is None else running[stretch])
+        )
         losses.append(more)
     return params, opt_state, jnp.concatenate(losses)
 
 
 _online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4))
 _online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6))
+
+
+def _shares(running: Array, params: Any) -> Array:
+    """What each sample [B] has of the mean over those that are still running."""
+    return running.astype(jax.tree.leaves(params)[0].dtype) / jnp.maximum(running.sum(), 1)
 
 
 def _stretches(form: StepForm, steps: int) -> list[slice]:
