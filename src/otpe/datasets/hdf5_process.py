@@ -98,7 +98,7 @@ def _unzipped(path: str) -> io.BytesIO:
             if len(inside) != 1:
                 raise Unreadable(f"holds {', '.join(archive.namelist()) or 'nothing'}, expected one .h5 file")
             return io.BytesIO(archive.read(inside[0]))
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise Unreadable(f"cannot be unzipped: {_reason(error)}") from None
 
 
