@@ -9,7 +9,6 @@ from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -18,16 +17,11 @@ from otpe import check
 Readout = Literal["spikes", "leaky"]
 
 
-def cross_entropy(logits: Array, labels: Array) -> Array:
-    """Softmax cross-entropy of logits [..., B, classes] against labels [B], averaged over all leading axes."""
-    labels = jnp.broadcast_to(labels, logits.shape[:-1])
-    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
-
-
 def cross_entropy_and_signal(logits: Array, labels: Array, weight: Array | None = None) -> tuple[Array, Array]:
-    """The loss, and its derivative by the logits: softmax − one-hot, shared out. Written out, since it fuses better.
+    """Softmax cross-entropy of logits [..., B, classes] against labels [B], and its derivative by the logits.
 
-    The mean over all rows [..., B], or their sum with these weights.
+    The mean over all rows [..., B], or their sum with these weights. The derivative, softmax − one-hot, is written out,
+    since it fuses better.
     """
     shifted = logits - logits.max(-1, keepdims=True)
     right = labels[:, None] == jnp.arange(logits.shape[-1])
