@@ -11,7 +11,7 @@ jax.config.update("jax_enable_x64", True)
 # Every new shape is compiled anew: few examples, no deadline, and no shrinking, which would compile for hours.
 # Derandomised, so that a red run can be run again.
 settings.register_profile(
-    "otpe", deadline=None, derandomize=True, max_examples=4, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+    "otpe", deadline=None, derandomize=True, max_examples=3, phases=(Phase.explicit, Phase.reuse, Phase.generate)
 )
 settings.load_profile("otpe")
 
