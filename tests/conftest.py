@@ -1,6 +1,11 @@
 """All tests run with 64-bit numbers available; those that mean float32 say so."""
 
+import os
 from pathlib import Path
+
+# The suite compiles thousands of programs and runs each of them once or twice: it takes a third less when XLA tries less
+# hard. Before jax is imported.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
 import pytest

@@ -22,9 +22,22 @@ class Verb(NamedTuple):
     summary: str
     config: str  # module:name of the dataclass
     prepare: str  # module:name of the function: settings -> job
+    defaults: str | None = None  # module:name of a function: arguments -> settings that stand for those not given
 
 
 VERBS = {
+    "train": Verb(
+        "train a network by one rule, offline or online",
+        config="otpe.runs.config:TrainConfig",
+        prepare="otpe.runs.verbs:prepare_train",
+        defaults="otpe.runs.verbs:stored_train",
+    ),
+    "compare": Verb(
+        "train by several rules on the same mini-batches, and compare them",
+        config="otpe.runs.config:CompareConfig",
+        prepare="otpe.runs.verbs:prepare_compare",
+        defaults="otpe.runs.verbs:stored_compare",
+    ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
         config="otpe.bench.config:BenchConfig",
@@ -54,8 +67,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError) as error:
         print(f"otpe: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return _stopped()
+    except KeyboardInterrupt as stop:
+        return _stopped(stop)
     try:
         return job()
     except BrokenPipeError:  # as in `otpe … | head`: the reader has seen enough
@@ -64,8 +77,11 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, say: no bug
         print(f"otpe: {error}. What was written until then is kept.", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return _stopped()
+    except FloatingPointError as error:  # weights that have become infinite, say
+        print(f"otpe: {error}.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        return _stopped(stop)
 
 
 def prepare(verb: str, args: list[str]) -> Callable[[], int]:
@@ -77,8 +93,13 @@ def prepare(verb: str, args: list[str]) -> Callable[[], int]:
         raise OSError("the command line needs tyro, which is not installed. Use: pip install 'otpe[cli]'")
     import tyro
 
-    config = tyro.cli(_load(VERBS[verb].config), prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
-    return _load(VERBS[verb].prepare)(config)
+    found, defaults = VERBS[verb], None
+    if found.defaults and "--resume" in args:
+        defaults = _load(found.defaults)(args)
+    known = {} if defaults is None else {"default": defaults}
+    options = (tyro.conf.FlagCreatePairsOff,)
+    config = tyro.cli(_load(found.config), prog=f"otpe {verb}", args=args, config=options, **known)
+    return _load(found.prepare)(config)
 
 
 def usage() -> str:
@@ -92,9 +113,9 @@ Online training of spiking neural networks.
 `otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
 
 
-def _stopped() -> int:
-    print("\notpe: stopped.", file=sys.stderr)
-    return INTERRUPTED
+def _stopped(stop: KeyboardInterrupt) -> int:
+    print(f"\notpe: {stop if stop.args else 'stopped.'}", file=sys.stderr)
+    return getattr(stop, "status", INTERRUPTED)
 
 
 def _load(where: str) -> Any:

@@ -58,3 +58,24 @@ def _flush_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def claim_folder(parent: Path, stem: str) -> Path:
+    """A new folder stem-001, stem-002, … below the parent, as `claim` does for files."""
+    folder(parent)
+    numbers = [path.name.removeprefix(f"{stem}-") for path in parent.glob(f"{stem}-*")]
+    number = max((int(text) for text in numbers if text.isdigit()), default=0)
+    while True:
+        number += 1
+        path = parent / f"{stem}-{number:03}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+
+
+def clean(path: Path) -> None:
+    """Remove what a killed process had begun to write. Only for a folder that is this process's own."""
+    for partial in path.glob(".*.partial"):
+        partial.unlink(missing_ok=True)

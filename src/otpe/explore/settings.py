@@ -1,17 +1,13 @@
 """Do the settings make sense, and do they go with this dataset?"""
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Literal
 
 from otpe import check
 from otpe.datasets import Binning
 from otpe.datasets.fetch import SOURCES
+from otpe.datasets.named import ENCODINGS, RECORDED, check_use
 from otpe.explore.config import DataConfig
 
-ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
-NAMES = (*ENCODINGS, *SOURCES, "folder")
-RECORDED = (*SOURCES, "folder")
 USED_BY = {
     "root": RECORDED, "download": SOURCES, "verify": SOURCES, "units": ("folder",), "keep_empty": RECORDED,
     "bins": RECORDED, "dt": RECORDED, "steps": RECORDED, "binary": RECORDED, "pool": RECORDED, "remainder": RECORDED,
@@ -22,13 +18,7 @@ MOST_SAMPLES = 64
 
 def checked(config: DataConfig) -> DataConfig:
     """The settings, if they make sense."""
-    check.one_of("dataset", config.name, NAMES)
-    for field in fields(config):
-        value, names = getattr(config, field.name), USED_BY.get(field.name, NAMES)
-        if value != field.default and config.name not in names:
-            option = "--" + field.name.replace("_", "-")
-            given = option if value is True else f"{option} {value}"
-            raise ValueError(f"{given} is given, but {config.name} has no use for it: it is for {_listed(names)}.")
+    check_use(config.name, config, USED_BY)
     if not 1 <= config.samples <= MOST_SAMPLES:
         raise ValueError(
             f"samples is {config.samples}, expected 1 to {MOST_SAMPLES}: their rasters are drawn on one page."
@@ -52,8 +42,3 @@ def units(config: DataConfig) -> int:
 def binning(config: DataConfig) -> Binning:
     bins = 50 if config.bins is None and config.dt is None else config.bins
     return Binning(bins, config.dt, config.steps, config.binary, config.pool, config.remainder)
-
-
-def _listed(names: object) -> str:
-    *first, last = names  # pyright: ignore[reportGeneralTypeIssues]
-    return f"{', '.join(first)} and {last}" if first else last

@@ -32,6 +32,7 @@ def online_pass(
     *,
     rule: str | Rule = "otpe",
     optimizer: optax.GradientTransformation,
+    every: int = 1,
     traces: TraceChoice = "auto",
     precision: Precision = "float32",
     backend: Backend = "auto",
@@ -45,6 +46,8 @@ def online_pass(
         still running; where none is, nothing is updated.
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
       optimizer: any optax optimizer.
+      every: update after this many time steps, by the gradient of their mean loss; what is left at the end makes an
+        update too. As many as there are time steps: one update, by the gradient of `otpe.gradients`.
       traces: how rules with a trace per weight keep it, see `otpe.stepper`.
       precision, backend: as in `otpe.gradients`.
       donate: let the new parameters and optimizer state take the place of those given, which cannot be used any more.
@@ -60,16 +63,18 @@ def online_pass(
     check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
     check.flag("donate", donate)
+    every = min(check.count("every", every), x.shape[0])
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     how = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
-    return learn(net, rule, ByValue(optimizer), traces, how, params, opt_state, x, y, running)
+    return learn(net, rule, ByValue(optimizer), every, traces, how, params, opt_state, x, y, running)
 
 
 def _learn_online(
     net: Network,
     rule: Rule,
     optimizer: ByValue,
+    every: int,
     traces: TraceChoice,
     how: Engine,
     params: Any,
@@ -82,30 +87,58 @@ def _learn_online(
     update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
     choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, **vars(how))
 
-    def learn(form: StepForm, carry: Any, at: Any) -> tuple[Any, Array]:
-        (params, opt_state, state), (x_t, running_t) = carry, at
-        weight = None if running_t is None else _shares(running_t, params)
-        state, loss, grads = form.learn(params, state, x_t, y, weight)
-        updates, new_opt_state = update(grads, opt_state, params, value=loss)
+    def learn(form: StepForm, carry: Any, group: Any) -> tuple[Any, Array]:
+        """One update, by the mean loss of a group of steps."""
+        (params, opt_state, state), (_, running_then) = carry, group
+        state, losses, mean, grads = _gradient(form, params, state, y, *group)
+        updates, new_opt_state = update(grads, opt_state, params, value=mean)
         learned = (optax.apply_updates(params, updates), new_opt_state)
-        if running_t is not None:  # momentum would go on moving weights after the last sample has ended
-            learned = jax.tree.map(partial(jnp.where, running_t.any()), learned, (params, opt_state))
-        return (*learned, state), loss
+        if running_then is not None:  # momentum would go on moving weights after the last sample has ended
+            learned = jax.tree.map(partial(jnp.where, running_then.any()), learned, (params, opt_state))
+        return (*learned, state), losses
 
-    losses, stretches = [], _stretches(choice, steps)
+    losses, stretches = [], _stretches(choice, steps, every)
     state = choice.remembering(stretches[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
     for stretch in stretches:
         form = choice.remembering(stretch.stop)
-        carry = (params, opt_state, form.widen(state))
+        groups = jax.tree.map(partial(_grouped, stretch, every), (x, running))
         (params, opt_state, state), more = scan.loop(
-            partial(learn, form), carry, (x[stretch], running if running is None else running[stretch])
+            partial(learn, form), (params, opt_state, form.widen(state)), groups
         )
-        losses.append(more)
+        losses.append(more.reshape(-1))
     return params, opt_state, jnp.concatenate(losses)
 
 
-_online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4))
-_online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4), donate_argnums=(5, 6))
+def _gradient(
+    form: StepForm, params: Any, state: Any, y: Array, x: Array, running: Array | None
+) -> tuple[Any, Array, Array, Any]:
+    """The state after a group of steps [k, B, …], the loss of each of them, their mean and its gradient."""
+    group = len(x)
+    own = None if running is None else running.sum(1)  # samples that are still running, [k]
+    shares = jnp.full(group, 1 / group) if own is None else own / jnp.maximum(own.sum(), 1)
+    shares = shares.astype(jax.tree.leaves(params)[0].dtype)
+
+    def one(state: Any, at: Any) -> Any:
+        x_t, running_t = at
+        weight = None if running_t is None else _shares(running_t, params)
+        state, loss, grads = form.learn(params, state, x_t, y, weight)
+        return state, (loss, grads)
+
+    if group == 1:
+        state, (loss, grads) = one(state, jax.tree.map(lambda a: a[0], (x, running)))
+        return state, loss[None], loss, grads
+
+    def add(carry: Any, at: Any) -> Any:
+        (state, total), (share, *now) = carry, at
+        state, (loss, grads) = one(state, now)
+        return (state, jax.tree.map(lambda a, b: a + share * b, total, grads)), loss
+
+    (state, grads), losses = scan.loop(add, (state, jax.tree.map(jnp.zeros_like, params)), (shares, x, running))
+    return state, losses, shares @ losses, grads
+
+
+_online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5))
+_online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5), donate_argnums=(6, 7))
 
 
 def _shares(running: Array, params: Any) -> Array:
@@ -113,8 +146,18 @@ def _shares(running: Array, params: Any) -> Array:
     return running.astype(jax.tree.leaves(params)[0].dtype) / jnp.maximum(running.sum(), 1)
 
 
-def _stretches(form: StepForm, steps: int) -> list[slice]:
-    """Where rows are added as the sequence goes on, a quarter of them at a time: early steps then pay for what there is
-    to remember, not for what there will be."""
-    cuts = [round(k * steps / QUARTERS) for k in range(QUARTERS + 1)] if form.grows else [0, steps]
-    return [slice(a, b) for a, b in pairwise(cuts) if b > a]
+def _grouped(stretch: slice, every: int, sequence: Array) -> Array:
+    """[groups, steps of each, …]: those of a stretch, which has only whole groups or is a shorter one by itself."""
+    part = sequence[stretch]
+    return part.reshape(-1, min(every, len(part)), *part.shape[1:])
+
+
+def _stretches(form: StepForm, steps: int, every: int) -> list[slice]:
+    """Parts of a sequence with only whole groups of steps, but for a shorter group at the end, alone.
+
+    Where rows are added as the sequence goes on, a quarter of them at a time: early steps then pay for what there is to
+    remember, not for what there will be.
+    """
+    whole = steps // every
+    cuts = [round(k * whole / QUARTERS) for k in range(QUARTERS + 1)] if form.grows else [0, whole]
+    return [slice(a, b) for a, b in pairwise([*(cut * every for cut in cuts), steps]) if b > a]

@@ -1,0 +1,16 @@
+"""Training: `otpe.train`, `otpe.compare`, and runs that can be stopped, killed and resumed. docs/training.md tells how.
+
+config.py      every setting; free of jax, so that `otpe train --help` answers at once
+settings.py    do they make sense together?
+optimizers.py  optimizers and schedules by name
+task.py        datasets by name: what is learned from, validated and tested on
+loop.py        the programs that run on the device: a block of steps, an evaluation
+pace.py        how many steps to hand to the device at a time
+folder.py      the run folder: what was asked for, what was measured, what came out
+checkpoint.py  the state of a run in a file, and back
+guards.py      numbers that are not finite, layers that are silent
+signals.py     Ctrl-C and SIGTERM: finish the block, save, leave
+progress.py    the bar     board.py   TensorBoard
+train.py       a run from start to end     compare.py   several, side by side     curves.py   their picture
+verbs.py       the command line
+"""

@@ -1,0 +1,89 @@
+"""The state of a run in a file, and back, bit for bit."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from otpe import tensors
+from otpe.runs.loop import State
+
+KIND = "checkpoint of a training run"
+
+
+class Checkpoint(NamedTuple):
+    state: State
+    seconds: float  # of training until then
+    identity: dict[str, Any]  # which run it belongs to
+
+
+def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
+    """Write the state beside the earlier ones, and only then remove those that are too many."""
+    path = folder / f"step-{int(state.step):010}.safetensors"
+    arrays = {name: _plain(leaf) for name, leaf in named(state).items()}
+    about = {"step": int(state.step), "seconds": seconds, "identity": identity}
+    try:
+        tensors.write(path, KIND, arrays, about)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{path} cannot be written: {error.strerror}. Earlier checkpoints are untouched; make room, and go on with"
+            " resume",
+        ) from None
+    for old in everything(folder)[:-keep]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def everything(folder: Path) -> list[Path]:
+    """All checkpoints, the newest last."""
+    return sorted(folder.glob("step-*.safetensors"))
+
+
+def newest(folder: Path) -> Path | None:
+    return next(reversed(everything(folder)), None)
+
+
+def load(path: Path, like: State) -> Checkpoint:
+    """The checkpoint, if it is whole and has the structure, shapes and types of `like`."""
+    try:
+        arrays, about = tensors.read(path, KIND)
+        expected = named(like)
+        shapes = {name: (_plain(leaf).shape, _plain(leaf).dtype) for name, leaf in expected.items()}
+        if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:
+            raise ValueError(f"{path} holds the state of another network or optimizer.")
+    except ValueError as error:
+        raise ValueError(f"{error} {_advice(path)}") from None
+    leaves = [_like(arrays[name], leaf) for name, leaf in expected.items()]
+    state = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return Checkpoint(state, about["seconds"], about["identity"])
+
+
+def _advice(path: Path) -> str:
+    others = [other for other in everything(path.parent) if other < path]
+    if not others:
+        return "There is no earlier checkpoint: start anew in another folder."
+    return f"Move it away to go on from the one before it, {others[-1].name}."
+
+
+def named(tree: Any) -> dict[str, Any]:
+    """Every leaf by its place, such as params.0.kernel."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    """As numpy; random keys, which some optimizers keep, as the numbers they are made of."""
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _like(array: np.ndarray, leaf: Any) -> Any:
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(array)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

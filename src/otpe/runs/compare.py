@@ -1,0 +1,100 @@
+"""Several rules on the same mini-batches and from the same initial weights."""
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from otpe import files, tables
+from otpe.rulebook import rule as named_rule
+from otpe.rulebook import rules as rule_names
+from otpe.runs import folder, settings, task
+from otpe.runs.config import CompareConfig, TrainConfig
+from otpe.runs.folder import Folder
+from otpe.runs.result import Result, numbers, spread
+from otpe.runs.task import Splits
+from otpe.runs.train import prepared
+
+
+def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result]:
+    """Train by each rule in each mode, and return the results, in the order of the settings.
+
+    The folder has a run folder for each, and table.txt, compare.json and, with matplotlib, curves.png. Rules that
+    cannot learn online are left out there. Otherwise as `otpe.train`.
+    """
+    return prepared_comparison(config, data=data)()
+
+
+@dataclass
+class Comparison:
+    """A comparison that was found in order. Calling it trains."""
+
+    config: CompareConfig
+    runs: list[TrainConfig]
+    left_out: list[str]
+    splits: Splits
+    folder: Folder
+    warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+
+    def __call__(self) -> list[Result]:
+        try:
+            results = []
+            for config in self.runs:
+                run = prepared(config, data=self.splits)
+                run.warn = self.warn
+                results.append(run())
+            self._report(results)
+            return results
+        finally:
+            self.folder.close()
+
+    def _report(self, results: list[Result]) -> None:
+        path = self.folder.path
+        runs = [{**numbers(result), "folder": result.folder.name} for result in results]
+        about = {"left_out": self.left_out, "runs": runs}
+        files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
+        files.write_atomically(path / "table.txt", table(results) + "\n")
+
+
+def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) -> Comparison:
+    """Check everything, and make or open the folder. All bad input is told here."""
+    if not isinstance(config, CompareConfig):
+        raise TypeError(f"config is a {type(config).__name__}, expected otpe.CompareConfig(rules=..., ...).")
+    names = rule_names() if config.rules == ("all",) else config.rules
+    for what, given in (("rules", names), ("modes", config.modes)):
+        if not given or len(set(given)) < len(given):
+            raise ValueError(f"{what} is {given!r}, expected at least one, and none twice.")
+    wanted = [_run(config, rule, mode) for mode in config.modes for rule in names]
+    runs = [run for run in wanted if run.mode == "offline" or named_rule(run.rule).has_steps]
+    left_out = [f"{run.rule} cannot learn online" for run in wanted if run not in runs]
+    if not runs:
+        raise ValueError(f"nothing is left to train: {'; '.join(left_out)}. Add the mode offline, or other rules.")
+    for run in runs:
+        settings.checked(run, own_data=data is not None)
+    splits = task.named(config) if data is None else task.given(data)
+    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
+    opened = folder.opened(config, f"{config.dataset}-compare", mine)
+    runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
+    return Comparison(config, runs, left_out, splits, opened)
+
+
+def table(results: list[Result]) -> str:
+    """One line per run: mean ± σ over seeds."""
+    rows = [["rule", "mode", "test accuracy", "validation", "loss", "learning rate", "steps/s"]]
+    for r in results:
+        accuracies = [spread(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
+        rows.append([r.rule, r.mode, *accuracies, f"{r.learning_rate:g}" if r.learning_rate else "own", f"{r.steps_per_second:.3g}"])
+    return tables.columns(rows, left=(0, 1))
+
+
+def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:
+    """The settings of one of the runs. What is for one mode only is left out in the other."""
+    named_rule(rule)
+    shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
+    if mode == "online" and config.online_learning_rate is not None:
+        shared["learning_rate"] = config.online_learning_rate
+    if mode == "offline":
+        shared |= {name: getattr(TrainConfig, name) for name in ("every", "traces")}
+    return TrainConfig(**{**shared, "rule": rule, "mode": mode, "resume": True})
+

@@ -1,0 +1,199 @@
+"""The run folder: what was asked for, what was measured, what came out.
+
+config.json          every setting, versions, commit; written first, once
+metrics.jsonl        a line per evaluation
+checkpoints/         the state, the last few
+result.json          written last: a run that has it is finished
+
+One process at a time works in a folder: it holds a lock, which the system takes back even from a killed one.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import asdict, dataclass, fields
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import jax
+
+import otpe
+from otpe import files
+from otpe.runs import checkpoint
+from otpe.runs.config import FREE, Settings
+
+RUNS = Path("runs")
+Config = TypeVar("Config", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: Path
+    lock: IO[str]
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def read_result(self) -> dict[str, Any] | None:
+        path = self.path / "result.json"
+        return read_json(path) if path.exists() else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        files.write_atomically(self.path / "result.json", json.dumps(result, indent=1) + "\n")
+
+    def add(self, line: dict[str, Any]) -> None:
+        """One more line of metrics, safe before a checkpoint relies on it."""
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_metrics(self.path)
+
+    def back_to(self, step: int) -> None:
+        """Forget what was measured after this step: the run goes on from there, and measures it again."""
+        path = self.path / "metrics.jsonl"
+        kept = [line for line in self.metrics() if line["step"] <= step]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        if path.exists() and path.read_text() != text:
+            files.write_atomically(path, text)
+
+    def close(self) -> None:
+        self.lock.close()
+
+
+def identity(config: Settings) -> dict[str, Any]:
+    """What makes a run this run and no other, as plain JSON."""
+    return {name: value for name, value in plain(config).items() if name not in FREE}
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """The settings as JSON has them."""
+    return json.loads(json.dumps(asdict(config), default=str))
+
+
+def opened(config: Settings, stem: str, mine: dict[str, Any]) -> Folder:
+    """The folder of this run, locked: a new one, or the one it was begun in, if it is to be resumed."""
+    path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
+    files.folder(path)
+    lock = _locked(path)
+    try:
+        _check(path, config.resume, mine)
+        files.clean(path)
+        if not (path / "config.json").exists():
+            about = {**plain(config), **mine, **provenance()}
+            files.write_atomically(path / "config.json", json.dumps(about, indent=1) + "\n")
+    except BaseException:
+        lock.close()
+        raise
+    return Folder(path, lock)
+
+
+def provenance() -> dict[str, Any]:
+    packages = ("jax", "jaxlib", "optax", "numpy", "safetensors")
+    device = jax.devices()[0]
+    return {
+        "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
+        | {name: metadata.version(name) for name in packages},
+        "commit": commit(),
+        "platform": platform.platform(),
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def commit() -> str | None:
+    """Of the source of otpe, where it lies in a git checkout; with a + where something was changed since."""
+    here = Path(otpe.__file__).parent
+    try:
+        tracked = _git(here, "ls-files", "--error-unmatch", "__init__.py")
+        return _git(here, "rev-parse", "HEAD") + "+" * bool(_git(here, "status", "--porcelain", ".")) if tracked else None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}. Name another folder.") from None
+    return found
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """All whole lines; the last may have been cut short by a kill."""
+    path, found = folder / "metrics.jsonl", []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def _check(path: Path, resume: bool, mine: dict[str, Any]) -> None:
+    """May this run work here?"""
+    config = path / "config.json"
+    if not config.exists():
+        others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+        if others:
+            raise FileExistsError(
+                f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another folder."
+            )
+        return
+    theirs = read_json(config)
+    check_same(str(path), theirs, mine)
+    if not resume:
+        finished = (path / "result.json").exists()
+        newest = checkpoint.newest(path / "checkpoints")
+        at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "with nothing saved yet"
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds this very run already, {at}. Say resume to"
+            f" {'see its result' if finished else 'go on with it'}, or name another folder."
+        )
+
+
+def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    """Refuse a run with other settings, and say which."""
+    differing = [name for name in mine if theirs.get(name) != mine[name]]
+    if differing:
+        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine[name]!r}" for name in differing[:4])
+        more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
+        raise FileExistsError(
+            f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."
+        )
+
+
+def stored(kind: type[Config], path: Path) -> Config:
+    """The settings of the run in this folder."""
+    if not (path / "config.json").exists():
+        raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
+    found = read_json(path / "config.json")
+    known: dict[str, Any] = {field.name: found[field.name] for field in fields(kind) if field.name in found}
+    known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    root = known.get("root")
+    return kind(**{**known, "root": None if root is None else Path(root), "out": path, "resume": False})
+
+
+def _locked(path: Path) -> IO[str]:
+    lock = (path / ".lock").open("w")
+    try:
+        import fcntl
+    except ImportError:  # Windows has no flock
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise FileExistsError(f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it.") from None
+    return lock
+
+
+def _git(where: Path, *args: str) -> str:
+    ran = subprocess.run(["git", *args], cwd=where, capture_output=True, text=True, timeout=10, check=True)
+    return ran.stdout.strip()

@@ -1,0 +1,70 @@
+"""What goes wrong quietly: numbers that are not finite, layers that are silent or never stop."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from otpe.runs import loop
+from otpe.runs.loop import Recipe, State
+
+
+class DivergedError(FloatingPointError):
+    """Weights or loss are not finite any more."""
+
+
+def diverged(
+    recipe: Recipe, data: Any, seeds: Any, before: State, strides: int, rate: float, saved: Path | None
+) -> DivergedError:
+    """The error for a block that was begun soundly: find the very step by taking the block again, one step at a time."""
+    single, state, finite = replace(recipe, stride=1), before, np.ones(len(seeds), bool)
+    for _ in range(strides * recipe.stride):
+        state, sound = loop.advance(single, data, seeds, state, 1)
+        finite = np.asarray(sound)
+        if not finite.all():
+            break
+    which = ", ".join(str(int(seed)) for seed, sound in zip(seeds, finite, strict=True) if not sound)
+    whose = f" (seed {which})" if which else ""
+    last = f"the last good checkpoint is {saved}" if saved else "no checkpoint was written before"
+    return DivergedError(
+        f"step {int(state.step)}: weights or loss are not finite any more{whose}; {last}. Start again with a smaller"
+        f" learning_rate (it is {rate:g}), or with clip, such as 1.0, for gradients that are too large now and then"
+    )
+
+
+@dataclass
+class RateGuard:
+    """Warns once of each layer that never spikes or always does."""
+
+    names: list[str]
+    warn: Callable[[str], None] = field(default=lambda text: warnings.warn(text, stacklevel=2))
+    told: set[tuple[int, bool]] = field(default_factory=set)
+
+    def look(self, step: int, rates: np.ndarray) -> None:
+        """`rates` [S, layers]: spikes per neuron and time step."""
+        for i, name in enumerate(self.names):
+            for always in (False, True):
+                which = rates[:, i] >= 1 if always else rates[:, i] <= 0
+                if which.any() and (i, always) not in self.told:
+                    self.told.add((i, always))
+                    self.warn(self._text(step, name, always, int(which.sum()), len(rates)))
+
+    def _text(self, step: int, name: str, always: bool, count: int, seeds: int) -> str:
+        whose = "" if seeds == 1 else f" in {count} of {seeds} networks"
+        if always:
+            return (
+                f"step {step}: every neuron of {name} spikes at every time step{whose}, so it tells nothing. A smaller"
+                " learning_rate, a higher threshold or a smaller leak may help."
+            )
+        silent = ": the network is silent, and silence counts as wrong" if name == "the output layer" else ""
+        return (
+            f"step {step}: {name} never spikes{whose}{silent}. A lower threshold, a leak closer to 1 or a smaller"
+            " learning_rate may help."
+        )
+
+
+def layer_names(depth: int) -> list[str]:
+    return [*(f"hidden layer {i + 1}" for i in range(depth - 1)), "the output layer"]

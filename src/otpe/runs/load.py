@@ -1,0 +1,48 @@
+"""A finished run from its folder."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from otpe import tensors
+from otpe.network import Network
+from otpe.runs import checkpoint, folder, settings
+from otpe.runs.config import TrainConfig
+from otpe.runs.result import Result, from_json
+
+BEST = "best.params."
+
+
+def load(path: str | Path, net: Network | None = None) -> Result:
+    """A finished run: its numbers, its metrics and the networks it trained. The data need not be there.
+
+    `net`: the network, if it was one of your own.
+    """
+    where = Path(path)
+    config = folder.stored(TrainConfig, where)
+    newest = checkpoint.newest(where / "checkpoints")
+    if not (where / "result.json").exists() or newest is None:
+        raise FileNotFoundError(f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}")
+    found, (arrays, _) = folder.read_json(where / "result.json"), tensors.read(newest, checkpoint.KIND)
+    best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
+    net = _network(config, where, best) if net is None else net
+    params = _params(net, where, best, config.seeds)
+    return from_json(found, where, net, params, folder.read_metrics(where))
+
+
+def _network(config: TrainConfig, where: Path, best: dict[str, np.ndarray]) -> Network:
+    if "own_net" in folder.read_json(where / "config.json"):
+        raise ValueError(f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...).")
+    last = len(config.hidden)
+    return settings.network(config, best["0.kernel"].shape[1], best[f"{last}.kernel"].shape[2])
+
+
+def _params(net: Network, where: Path, best: dict[str, np.ndarray], seeds: int) -> Any:
+    like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), jax.random.split(jax.random.key(0), seeds))
+    names = checkpoint.named(like)
+    if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in best.items()}:
+        raise ValueError(f"{where} holds the parameters of another network than the one given.")
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(best[name]) for name in names])

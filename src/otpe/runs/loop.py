@@ -1,0 +1,187 @@
+"""The programs that run on the device: a block of steps, and an evaluation.
+
+How many strides a block has is an argument of its program, not a part of it. So however a run is cut into blocks, by
+signals, checkpoints or the speed of the machine, every step is computed by the same instructions, and a run that was
+resumed ends with the same bits. A stride is a few steps in a loop whose length is fixed, for which a GPU need not ask
+the host after each one; a run is only ever cut between two of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from otpe import losses, scan
+from otpe.datasets import Dataset, SpikeBatch
+from otpe.datasets.contract import random_key
+from otpe.datasets.frameset import FrameSet
+from otpe.engine import Backend, Precision
+from otpe.network import Network
+from otpe.rulebook import Rule
+from otpe.rulebook.choose import TraceChoice
+from otpe.runs.config import Mode
+from otpe.runs.task import Exam
+from otpe.training import gradients, online_pass
+from otpe.training.optimizer import ByValue
+
+LONGEST_STRIDE = 10
+FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their number, which is smaller
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides which programs are compiled."""
+
+    net: Network
+    rule: Rule
+    mode: Mode
+    optimizer: ByValue
+    batch: int
+    every: int
+    stride: int
+    traces: TraceChoice
+    precision: Precision
+    backend: Backend
+
+
+class Best(NamedTuple):
+    """What validated best until now."""
+
+    accuracy: Array  # [S], −1 before the first validation
+    step: Array  # [S]
+    params: Any
+
+
+class State(NamedTuple):
+    """All that a run is; every array but `step` has an axis of S seeds first."""
+
+    step: Array  # mini-batches learned from
+    params: Any
+    opt_state: Any
+    loss: Array  # [S] sum over the steps since the last evaluation
+    best: Best
+
+
+class Scores(NamedTuple):
+    loss: Array  # [S]
+    accuracy: Array  # [S]
+    rates: Array  # [S, layers] spikes per neuron and time step
+
+
+@partial(jax.jit, static_argnums=0)
+def start(recipe: Recipe, seeds: Array) -> State:
+    """Before the first step."""
+
+    def weights(seed: Array) -> Any:
+        return recipe.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
+
+    params, none = jax.vmap(weights)(seeds), jnp.zeros(len(seeds), jnp.float32)
+    best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
+    return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.value.init)(params), none, best)
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(recipe: Recipe, data: Dataset, seeds: Array, state: State, strides: Array) -> tuple[State, Array]:
+    """The state after so many strides, and whether the numbers of each seed are still finite [S]."""
+
+    def step(_: Any, state: State) -> State:
+        def one(seed: Array, params: Any, opt_state: Any) -> Any:
+            return _learn(recipe, data.batch(seed, state.step, recipe.batch), params, opt_state)
+
+        params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
+        return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
+
+    state = jax.lax.fori_loop(0, strides, lambda _, state: jax.lax.fori_loop(0, recipe.stride, step, state), state)
+    sound = [jnp.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
+    return state, jnp.stack(sound).all(0)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def validate(recipe: Recipe, exam: Exam, data: Dataset, state: State) -> tuple[State, Scores]:
+    """The scores, and the state with the best until now; its sum of losses starts anew."""
+    scores = _scores(recipe, exam, data, state.params)
+    better = scores.accuracy > state.best.accuracy
+
+    def keep(new: Array, old: Array) -> Array:
+        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    now = Best(scores.accuracy, jnp.broadcast_to(state.step, better.shape), state.params)
+    return state._replace(loss=jnp.zeros_like(state.loss), best=jax.tree.map(keep, now, state.best)), scores
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def examine(recipe: Recipe, exam: Exam, data: Dataset, params: Any) -> Scores:
+    """The scores of these parameters."""
+    return _scores(recipe, exam, data, params)
+
+
+def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any) -> tuple[Any, Any, Array]:
+    """One mini-batch: new parameters, new optimizer state, mean loss."""
+    (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
+    options: dict[str, Any] = {"rule": recipe.rule, "precision": recipe.precision, "backend": recipe.backend}
+    optimizer = recipe.optimizer.value
+    if recipe.mode == "online":
+        options |= {"optimizer": optimizer, "every": recipe.every, "traces": recipe.traces}
+        params, opt_state, each = online_pass(recipe.net, params, opt_state, spikes, labels, mask, **options)
+        return params, opt_state, each.mean() if mask is None else each @ (mask.sum(1) / mask.sum()).astype(each.dtype)
+    loss, grads = gradients(recipe.net, params, spikes, labels, mask, **options)
+    update = optax.with_extra_args_support(optimizer).update  # some optimizers look at the loss
+    updates, opt_state = update(grads, opt_state, params, value=loss)
+    return optax.apply_updates(params, updates), opt_state, loss
+
+
+def _scores(recipe: Recipe, exam: Exam, data: Dataset, params: Any) -> Scores:
+    """Loss as the rule's loss sees it, accuracy by spike count with silence as wrong, and rates; means over the exam."""
+
+    def one(params: Any) -> Scores:
+        def add(i: Any, total: Any) -> Any:
+            batch, counts = _exam_batch(exam, data, i)
+            own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
+            spikes = recipe.net.record(params, batch.spikes, precision=recipe.precision, backend=recipe.backend)
+            weight = own.astype(spikes[-1].dtype)
+            loss, _ = losses.cross_entropy_and_signal(_logits(recipe, spikes[-1]), batch.labels, weight)
+            predicted = losses.predict(spikes[-1], None if batch.lengths is None else batch.mask)
+            right = ((predicted == batch.labels) & counts[0]).sum()
+            rates = jnp.stack([(s.mean(range(2, s.ndim)) * weight).sum() for s in spikes])
+            return jax.tree.map(jnp.add, total, (loss, weight.sum(), right, counts[0].sum(), rates))
+
+        zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), int)
+        total = (zero, zero, none, none, jnp.zeros(recipe.net.depth, jnp.float32))
+        loss, time, right, samples, rates = jax.lax.fori_loop(0, exam.batches, add, total)
+        return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
+
+    return _each(len(jax.tree.leaves(params)[0]), one)(params)
+
+
+def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
+    """Mini-batch i, and which of its samples count [T, B]: the last one may repeat some to be full."""
+    if isinstance(data, FrameSet):
+        which = i * exam.size + jnp.arange(exam.size)
+        batch, counts = data.take(jnp.minimum(which, len(data) - 1)), which < len(data)
+    else:
+        batch, counts = data.batch(exam.seed, i, exam.size), jnp.ones(exam.size, bool)
+    return batch, jnp.broadcast_to(counts, batch.spikes.shape[:2])
+
+
+def _logits(recipe: Recipe, spikes: Array) -> Array:
+    """What the loss looks at: output spikes, or their leaky sum."""
+    if recipe.rule.readout == "spikes":
+        return spikes
+
+    def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
+        o = recipe.net.readout_leak * o + s
+        return o, o
+
+    return scan.recur(leaky, jnp.zeros_like(spikes[0]), spikes)[1]
+
+
+def _each(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:
+    """`one` for every seed side by side. A single one is spared what an axis of length 1 costs a GPU, a tenth."""
+    if seeds > 1:
+        return jax.vmap(one)
+    return lambda *trees: jax.tree.map(lambda x: x[None], one(*jax.tree.map(lambda x: x[0], trees)))

@@ -1,0 +1,35 @@
+"""The progress bar: loss, accuracy, steps per second, time left. Quiet when nobody is looking."""
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+
+class Bar:
+    def __init__(self, name: str, done: int, steps: int) -> None:
+        self.tty, self.steps, self.bar = sys.stderr.isatty(), steps, None
+        if self.tty and find_spec("tqdm"):
+            from tqdm import tqdm
+
+            self.bar: Any = tqdm(initial=done, total=steps, desc=name, unit="step", dynamic_ncols=True, smoothing=0.1)
+
+    def advance(self, step: int) -> None:
+        if self.bar is not None:
+            self.bar.update(step - self.bar.n)
+
+    def show(self, step: int, loss: float, accuracy: float) -> None:
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"loss {loss:.3f}, accuracy {accuracy:.3f}")
+        elif self.tty:
+            print(f"{step}/{self.steps}  loss {loss:.3f}, accuracy {accuracy:.3f}", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line that does not tear the bar apart."""
+        if self.bar is not None:
+            self.bar.write(text, file=sys.stderr)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()

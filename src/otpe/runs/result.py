@@ -1,0 +1,71 @@
+"""What comes out of a run."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from otpe.network import Network
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The content of result.json. Lists have an entry per seed."""
+
+    rule: str
+    mode: str
+    dataset: str
+    seeds: int
+    seed: int  # the first; the others count on from it
+    steps: int  # mini-batches
+    test_accuracy: list[float]  # with the parameters that validated best
+    test_loss: list[float]
+    valid_accuracy: list[float]  # the best
+    best_step: list[int]  # where that was
+    loss: list[float]  # of training: mean since the evaluation before the last
+    learning_rate: float | None  # None for an optimizer of the user's own
+    seconds: float  # of training, without evaluation, compilation and what a stopped run lost
+    steps_per_second: float
+    test_accuracy_mean: float
+    test_accuracy_std: float  # over seeds, of the population
+
+
+@dataclass(frozen=True)
+class Result(Numbers):
+    """A finished run: its numbers, and the networks it trained."""
+
+    folder: Path
+    net: Network
+    params: tuple[Any, ...]  # of each seed, those that validated best
+    metrics: list[dict[str, Any]]  # the lines of metrics.jsonl
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.mode}: test accuracy {spread(self.test_accuracy)}, in {self.folder}"
+
+    def __repr__(self) -> str:
+        return f"<Result of {self}>"
+
+
+def numbers(result: Numbers) -> dict[str, Any]:
+    """As JSON."""
+    return {"format": FORMAT, **{field.name: getattr(result, field.name) for field in fields(Numbers)}}
+
+
+def from_json(found: dict[str, Any], folder: Path, net: Network, params: Any, metrics: list[dict[str, Any]]) -> Result:
+    known = {field.name: found[field.name] for field in fields(Numbers)}
+    return Result(**known, folder=folder, net=net, params=of_each(params), metrics=metrics)
+
+
+def of_each(params: Any) -> tuple[Any, ...]:
+    """Parameters with an axis of seeds first, as those of each seed."""
+    seeds = len(jax.tree.leaves(params)[0])
+    return tuple(jax.tree.map(lambda x, i=i: x[i], params) for i in range(seeds))
+
+
+def spread(values: list[float]) -> str:
+    """Mean ± σ over seeds."""
+    return f"{np.mean(values):.3f}" + (f" ± {np.std(values):.3f}" if len(values) > 1 else "")

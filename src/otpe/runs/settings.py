@@ -1,0 +1,104 @@
+"""Do the settings make sense, and do they go together?"""
+
+from dataclasses import fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+from otpe import check
+from otpe.datasets import Binning
+from otpe.datasets.fetch import SOURCES
+from otpe.datasets.named import ENCODINGS, RECORDED, check_use
+from otpe.network import Network, dense
+from otpe.rulebook import Rule
+from otpe.rulebook import rule as named_rule
+from otpe.runs.config import Settings, TrainConfig
+from otpe.runs.optimizers import check_optimizer
+from otpe.surrogates import Surrogate, arctan, fast_sigmoid, gaussian, superspike, triangular
+
+SURROGATES: dict[str, Any] = {
+    "fast-sigmoid": fast_sigmoid, "superspike": superspike, "arctan": arctan, "triangular": triangular,
+    "gaussian": gaussian,
+}  # fmt: skip
+USED_BY = {
+    **dict.fromkeys(("manifolds", "standardize", "classes", "dims", "alpha", "time_steps"), ENCODINGS),
+    **dict.fromkeys(("valid_samples", "test_samples"), ENCODINGS),
+    **dict.fromkeys(("root", "bins", "dt", "max_steps", "binary", "pool"), RECORDED),
+    "units": (*ENCODINGS, "folder"),
+    "validation": ("shd", "folder"),
+}
+COUNTS = ("steps", "batch", "seeds", "every", "eval_every", "valid_samples", "test_samples", "keep")
+MOST = 2**31
+
+
+def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = False) -> Rule:
+    """The rule of these settings, if they make sense. `rule`, `own_data`: what was given in place of a name."""
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f"config is a {type(config).__name__}, expected otpe.TrainConfig(dataset=..., rule=..., ...).")
+    _check_choices(config)
+    for name in COUNTS:
+        check.count(name, getattr(config, name))
+    if not own_data:
+        check_data(config)
+    if config.steps >= MOST:
+        raise ValueError(f"steps is {config.steps}, expected less than {MOST:,}.")
+    if check.whole("seed", config.seed, MOST) + config.seeds > MOST:
+        raise ValueError(f"seed is {config.seed} and seeds is {config.seeds}, expected less than {MOST:,} together.")
+    check.number("checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every block", lambda x: x >= 0)
+    check_optimizer(config)
+    return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
+
+
+def check_data(config: Settings) -> None:
+    check_use(config.dataset, config, USED_BY)
+    if config.dataset == "folder" and config.units is None:
+        raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as 700.")
+    if config.dataset in RECORDED:
+        units = SOURCES[config.dataset].units if config.dataset in SOURCES else check.count("units", config.units)
+        if config.max_steps is not None and config.dt is None:
+            raise ValueError(f"max_steps is {config.max_steps} without dt. Give dt as well, or bins instead.")
+        binning(config).checked(units)
+
+
+def binning(config: Settings) -> Binning:
+    bins = 50 if config.bins is None and config.dt is None else config.bins
+    return Binning(bins, config.dt, config.max_steps, config.binary, config.pool)
+
+
+def network(config: Settings, inputs: int, classes: int) -> Network:
+    """The network of these settings, for data of this shape."""
+    hidden = [check.count("hidden", width) for width in config.hidden]
+    return dense(
+        [inputs, *hidden, classes],
+        leak=config.leak,
+        threshold=config.threshold,
+        surrogate=surrogate(config),
+        reset=config.reset,
+    )
+
+
+def surrogate(config: Settings) -> Surrogate:
+    check.one_of("surrogate", config.surrogate, SURROGATES)
+    made = SURROGATES[config.surrogate]
+    return made() if config.slope is None else made(config.slope)
+
+
+def _check_rule(config: TrainConfig, rule: Rule) -> Rule:
+    if config.mode == "online" and not rule.has_steps:
+        raise ValueError(
+            f"rule {rule.name!r} cannot learn online: it needs the whole sequence before it can give a gradient. Use"
+            " mode 'offline', or a rule that learns online: 'rtrl' is as exact, 'otpe' scales."
+        )
+    for name in ("every", "traces"):
+        if config.mode == "offline" and getattr(config, name) != getattr(Settings, name):
+            raise ValueError(f"{name} is {getattr(config, name)!r}, which is for mode 'online', but the mode is 'offline'.")
+    return rule
+
+
+def _check_choices(config: Settings) -> None:
+    """What has a list of possible values has one of them; what is yes or no is that."""
+    types = get_type_hints(type(config))
+    for field in fields(config):
+        value, kind = getattr(config, field.name), types[field.name]
+        if kind is bool:
+            check.flag(field.name, value)
+        elif get_origin(kind) is not None and all(isinstance(choice, str) for choice in get_args(kind)):
+            check.one_of(field.name, value, get_args(kind))

@@ -1,0 +1,107 @@
+"""What is learned from, validated on and tested on."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from otpe.datasets import Dataset, folder, randman, shd, ssc
+from otpe.datasets.frameset import FrameSet
+from otpe.datasets.heidelberg import Split
+from otpe.datasets.named import ENCODINGS
+from otpe.runs.config import Settings
+from otpe.runs.settings import binning
+
+
+class Splits(NamedTuple):
+    """Three datasets of one kind. Where there is no end of samples, one may stand for all: their draws differ."""
+
+    train: Dataset
+    valid: Dataset
+    test: Dataset
+
+
+class Exam(NamedTuple):
+    """Which samples are evaluated: all of a recorded dataset, in order, or draws that no training run sees."""
+
+    seed: int
+    batches: int
+    size: int
+
+
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+VALID, TEST = 2**32 - 1, 2**32 - 2  # seeds of the draws; runs have smaller ones
+
+
+def named(config: Settings) -> Splits:
+    """The dataset of these settings."""
+    if config.dataset in ENCODINGS:
+        data = randman(
+            ENCODINGS[config.dataset],
+            classes=config.classes,
+            units=50 if config.units is None else config.units,
+            dims=config.dims,
+            alpha=config.alpha,
+            steps=config.time_steps,
+            seed=config.manifolds,
+            standardize=config.standardize,
+        )
+        return Splits(data, data, data)
+    root, bins = config.root or Path("data") / config.dataset, binning(config)
+    if config.dataset == "ssc":
+        return Splits(*(ssc(root, split, bins) for split in SPLITS))
+    if config.dataset == "shd":
+        return Splits(*(shd(root, split, bins, validation=config.validation) for split in SPLITS))
+    units = config.units or 0
+    return Splits(
+        *(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS)
+    )
+
+
+def given(data: Any) -> Splits:
+    """A user's own datasets, if they are three and fit together."""
+    advice = "otpe.Splits(train=..., valid=..., test=...)"
+    if not isinstance(data, tuple) or len(data) != 3:
+        raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
+    splits = Splits(*data)
+    for name, dataset in splits._asdict().items():
+        missing = [part for part in ("steps", "units", "names", "batch") if not hasattr(dataset, part)]
+        if missing:
+            raise TypeError(
+                f"data.{name} is a {type(dataset).__name__} without {', '.join(missing)}, expected a dataset such as"
+                " otpe.datasets.from_arrays(spikes, labels) makes."
+            )
+        if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(dataset)):
+            raise TypeError(
+                f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays: register"
+                " the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
+            )
+    shapes = {name: (dataset.units, len(dataset.names)) for name, dataset in splits._asdict().items()}
+    if len(set(shapes.values())) > 1:
+        raise ValueError(f"units and classes of the datasets differ: {shapes}. Expected the same in all three.")
+    return splits
+
+
+def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
+    if isinstance(dataset, FrameSet):
+        size = min(size, len(dataset))
+        return Exam(seed, -(-len(dataset) // size), size)
+    size = min(size, samples)
+    return Exam(seed, -(-samples // size), size)
+
+
+def check_batch(splits: Splits, batch: int) -> None:
+    train = splits.train
+    if isinstance(train, FrameSet) and batch > len(train):
+        raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")
+
+
+def fingerprint(splits: Splits, seed: int, batch: int) -> str:
+    """Of the first mini-batch: a run that is resumed on other data would not be the same run."""
+    first, content = splits.train.batch(seed, 0, batch), hashlib.sha256()
+    for part in (first.spikes, first.labels):
+        known = np.asarray(part)
+        content.update(f"{known.dtype} {known.shape}".encode() + np.ascontiguousarray(known).tobytes())
+    return content.hexdigest()[:16]

@@ -1,0 +1,265 @@
+"""A run from start to end: blocks of steps on the device, evaluations, checkpoints, the result."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from otpe import check, files
+from otpe.network import Network
+from otpe.rulebook import Rule
+from otpe.runs import board, checkpoint, folder, guards, loop, settings, signals, task
+from otpe.runs.config import TrainConfig
+from otpe.runs.folder import Folder
+from otpe.runs.loop import LONGEST_STRIDE, Recipe, Scores, State
+from otpe.runs.optimizers import optimizer as named_optimizer
+from otpe.runs.pace import Pace
+from otpe.runs.progress import Bar
+from otpe.runs.result import Numbers, Result, from_json, numbers
+from otpe.runs.task import Exam, Splits
+from otpe.training.optimizer import ByValue
+
+
+def train(
+    config: TrainConfig,
+    *,
+    data: Splits | None = None,
+    rule: Rule | None = None,
+    net: Network | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+) -> Result:
+    """Train as the settings say, and return what came out; everything about the run is in its folder.
+
+    A run that was stopped or killed goes on with `resume=True` in the same folder, bit for bit as if it never had been.
+
+    Args:
+      data: your own datasets, in place of the one that `config.dataset` names.
+      rule: a composition of your own, in place of the one that `config.rule` names.
+      net: a network of your own, in place of dense layers.
+      optimizer: any optax optimizer, in place of the one that `config.optimizer` names.
+
+    Raises:
+      ValueError, TypeError, OSError: bad input, with a sentence that says what to do; nothing was computed.
+      FloatingPointError: weights or loss are not finite any more.
+      KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
+    """
+    return prepared(config, data=data, rule=rule, net=net, optimizer=optimizer)()
+
+
+@dataclass
+class Run:
+    """A run that was found in order. Calling it trains."""
+
+    config: TrainConfig
+    recipe: Recipe
+    splits: Splits
+    seeds: jax.Array
+    folder: Folder
+    identity: dict[str, Any]
+    state: State
+    seconds: float = 0.0  # of training until now
+    warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+
+    def __call__(self) -> Result:
+        try:
+            found = self.folder.read_result()
+            if found is None:
+                found = self._train()
+            return from_json(found, self.folder.path, self.recipe.net, self.state.best.params, self.folder.metrics())
+        finally:
+            self.folder.close()
+
+    def _train(self) -> dict[str, Any]:
+        config, step = self.config, int(self.state.step)
+        bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
+        events = board.Board(self.folder.path, step) if config.tensorboard else None
+        guard = guards.RateGuard(guards.layer_names(self.recipe.net.depth), warn=self.warn)
+        try:
+            with signals.caught() as wish:
+                self._compile()
+                pace, saved_at = Pace(), time.monotonic()
+                while step < config.steps:
+                    step = self._block(pace, step)
+                    bar.advance(step)
+                    if step % config.eval_every == 0 or step == config.steps:
+                        line, rates = self._evaluate(step)
+                        bar.show(step, float(np.mean(line["loss"])), float(np.mean(line["valid_accuracy"])))
+                        if events:
+                            events.add(line, range(config.seed, config.seed + config.seeds))
+                        guard.look(step, rates)
+                    last = step == config.steps or wish.number is not None
+                    if last or time.monotonic() - saved_at >= config.checkpoint_seconds:
+                        self._save()
+                        saved_at = time.monotonic()
+                    if wish.number is not None and step < config.steps:
+                        raise signals.StoppedError(wish.number, self._farewell(step))
+                return self._finish()
+        finally:
+            bar.close()
+            if events:
+                events.close()
+
+    def _compile(self) -> None:
+        """A block of no steps, so that the time of the others is their own."""
+        jax.block_until_ready(loop.advance(self.recipe, self.splits.train, self.seeds, self.state, 0))
+
+    def _block(self, pace: Pace, step: int) -> int:
+        """As many steps as the pace says, but not past the next evaluation. Returns the number of the last one."""
+        config, before = self.config, self.state
+        until = min(config.steps, (step // config.eval_every + 1) * config.eval_every)
+        strides = pace.strides((until - step) // self.recipe.stride)
+        state, finite = loop.advance(self.recipe, self.splits.train, self.seeds, before, strides)
+        sound = np.asarray(finite).all()  # waits for the device
+        self.seconds += pace.ended(strides)
+        if not sound:
+            saved = checkpoint.newest(self.folder.checkpoints)
+            raise guards.diverged(
+                self.recipe, self.splits.train, self.seeds, before, strides, config.learning_rate, saved
+            )
+        self.state = state
+        return step + strides * self.recipe.stride
+
+    def _evaluate(self, step: int) -> tuple[dict[str, Any], np.ndarray]:
+        """Validate, and write down what was found."""
+        since = step - (step - 1) // self.config.eval_every * self.config.eval_every
+        loss = np.asarray(self.state.loss) / since
+        self.state, scores = loop.validate(self.recipe, self._exam("valid"), self.splits.valid, self.state)
+        line = {
+            "step": step,
+            "loss": loss.tolist(),
+            "valid_loss": np.asarray(scores.loss).tolist(),
+            "valid_accuracy": np.asarray(scores.accuracy).tolist(),
+            "rates": np.asarray(scores.rates).tolist(),
+            "seconds": round(self.seconds, 3),
+        }
+        self.folder.add(line)
+        return line, np.asarray(scores.rates)
+
+    def _save(self) -> None:
+        checkpoint.save(self.folder.checkpoints, self.state, self.seconds, self.identity, self.config.keep)
+
+    def _finish(self) -> dict[str, Any]:
+        """Test with the parameters that validated best, and write the result."""
+        config, best = self.config, self.state.best
+        scores: Scores = loop.examine(self.recipe, self._exam("test"), self.splits.test, best.params)
+        accuracy = np.asarray(scores.accuracy).tolist()
+        result = Numbers(
+            rule=self.recipe.rule.name,
+            mode=config.mode,
+            dataset=config.dataset,
+            seeds=config.seeds,
+            seed=config.seed,
+            steps=config.steps,
+            test_accuracy=accuracy,
+            test_loss=np.asarray(scores.loss).tolist(),
+            valid_accuracy=np.asarray(best.accuracy).tolist(),
+            best_step=np.asarray(best.step).tolist(),
+            loss=self.folder.metrics()[-1]["loss"],
+            learning_rate=None if "own_optimizer" in self.identity else config.learning_rate,
+            seconds=round(self.seconds, 3),
+            steps_per_second=round(config.steps / self.seconds, 3),
+            test_accuracy_mean=float(np.mean(accuracy)),
+            test_accuracy_std=float(np.std(accuracy)),
+        )
+        found = numbers(result)
+        self.folder.write_result(found)
+        return found
+
+    def _exam(self, split: str) -> Exam:
+        seed, samples = {"valid": (task.VALID, self.config.valid_samples), "test": (task.TEST, self.config.test_samples)}[split]
+        return task.exam(getattr(self.splits, split), seed, samples, self.config.batch)
+
+    def _farewell(self, step: int) -> str:
+        where = self.folder.path
+        return f"stopped at step {step} of {self.config.steps}, and saved. Go on with: --resume --out {where}"
+
+
+def prepared(
+    config: TrainConfig,
+    *,
+    data: Splits | None = None,
+    rule: Rule | None = None,
+    net: Network | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+) -> Run:
+    """Check everything, and make or open the folder. All bad input is told here."""
+    chosen = settings.checked(config, rule, own_data=data is not None)
+    if config.tensorboard:
+        board.check_installed()
+    splits = task.named(config) if data is None else task.given(data)
+    task.check_batch(splits, config.batch)
+    network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
+    _check_fit(network, splits)
+    recipe = _recipe(config, chosen, network, optimizer, splits.train.steps)
+    seeds = jnp.arange(config.seed, config.seed + config.seeds, dtype=jnp.uint32)
+    own = {"rule": rule, "net": net, "optimizer": optimizer}
+    given = {f"own_{name}": _describe(value) for name, value in own.items() if value is not None}
+    data_is = task.fingerprint(splits, config.seed, config.batch)
+    mine = {**folder.identity(config), "data": data_is, **given}
+    opened = folder.opened(config, f"{config.dataset}-{chosen.name}-{config.mode}", mine)
+    try:
+        files.folder(opened.checkpoints)
+        files.clean(opened.checkpoints)
+        state, seconds = _begin(opened, loop.start(recipe, seeds), mine)
+    except BaseException:
+        opened.close()
+        raise
+    return Run(config, recipe, splits, seeds, opened, mine, state, seconds)
+
+
+def _begin(opened: Folder, fresh: State, mine: dict[str, Any]) -> tuple[State, float]:
+    """Where the run is: at its newest checkpoint, or at the start."""
+    path = checkpoint.newest(opened.checkpoints)
+    if path is None:
+        opened.back_to(0)
+        return fresh, 0.0
+    found = checkpoint.load(path, fresh)
+    folder.check_same(str(path), found.identity, mine)
+    opened.back_to(int(found.state.step))
+    return found.state, found.seconds
+
+
+def _recipe(
+    config: TrainConfig, rule: Rule, net: Network, optimizer: optax.GradientTransformation | None, time_steps: int
+) -> Recipe:
+    if optimizer is None:
+        updates = -(-time_steps // config.every) if config.mode == "online" else 1
+        optimizer = named_optimizer(config, updates)
+    check.optimizer(optimizer)
+    common = math.gcd(config.eval_every, config.steps)
+    stride = max(n for n in range(1, LONGEST_STRIDE + 1) if common % n == 0)
+    return Recipe(
+        net=net,
+        rule=rule,
+        mode=config.mode,
+        optimizer=ByValue(optimizer),
+        batch=config.batch,
+        every=config.every,
+        stride=stride,
+        traces=config.traces,
+        precision=config.precision,
+        backend=config.backend,
+    )
+
+
+def _check_fit(net: Network, splits: Splits) -> None:
+    check.network(net)
+    inputs, classes = splits.train.units, len(splits.train.names)
+    if math.prod(net.layers[0].in_shape) != inputs or net.classes < classes:
+        raise ValueError(
+            f"net takes {list(net.layers[0].in_shape)} inputs and has {net.classes} outputs, but the data has {inputs} units"
+            f" and {classes} classes. Build it with otpe.dense([{inputs}, ..., {classes}])."
+        )
+
+
+def _describe(value: Any) -> str:
+    """What can be said of something that came without a name, the same every time."""
+    is_optimizer = isinstance(value, optax.GradientTransformation)
+    return "an optax optimizer" if is_optimizer else repr(value)

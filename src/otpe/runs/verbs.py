@@ -1,0 +1,84 @@
+"""`otpe train` and `otpe compare`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from otpe.runs import compare, folder, train
+from otpe.runs.config import CompareConfig, Settings, TrainConfig
+from otpe.runs.result import Result, spread
+
+
+def prepare_train(config: TrainConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    run = train.prepared(config)
+    run.warn = _warn
+    return lambda: _train(run)
+
+
+def prepare_compare(config: CompareConfig) -> Callable[[], int]:
+    comparison = compare.prepared_comparison(config)
+    comparison.warn = _warn
+    return lambda: _compare(comparison)
+
+
+def stored_train(args: Sequence[str]) -> TrainConfig | None:
+    """With --resume, the settings that are not given are those of the run in the folder."""
+    return _stored(TrainConfig, args)
+
+
+def stored_compare(args: Sequence[str]) -> CompareConfig | None:
+    return _stored(CompareConfig, args)
+
+
+def _stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
+    out = _value(args, "--out")
+    if "--resume" not in args or out is None or not (Path(out) / "config.json").exists():
+        return None
+    return folder.stored(kind, Path(out))
+
+
+def _value(args: Sequence[str], option: str) -> str | None:
+    for i, arg in enumerate(args):
+        if arg == option and i + 1 < len(args):
+            return args[i + 1]
+        if arg.startswith(f"{option}="):
+            return arg.removeprefix(f"{option}=")
+    return None
+
+
+def _train(run: train.Run) -> int:
+    config, result = run.config, run()
+    over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ""
+    print(f"{config.dataset}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
+    print(f"  test accuracy        {spread(result.test_accuracy)}  (weights of the best validation)")
+    print(f"  validation accuracy  {spread(result.valid_accuracy)}")
+    print(f"  training loss        {spread(result.loss)}")
+    print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s in all")
+    print(f"Run folder: {result.folder}")
+    return 0
+
+
+def _compare(comparison: compare.Comparison) -> int:
+    config, results = comparison.config, comparison()
+    path = comparison.folder.path
+    print(f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {config.seeds} networks (mean ± σ)\n")
+    print(compare.table(results))
+    for line in comparison.left_out:
+        print(f"  {line}")
+    print(f"\nTable:   {path / 'table.txt'}\nNumbers: {path / 'compare.json'}")
+    print(f"Picture: {_picture(path, results, config)}")
+    return 0
+
+
+def _picture(path: Path, results: list[Result], config: Settings) -> str:
+    if not find_spec("matplotlib"):
+        return "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
+    from otpe.runs import curves
+
+    return str(curves.draw(path / "curves.png", results, f"{config.dataset}, {config.seeds} networks"))
+
+
+def _warn(text: str) -> None:
+    print(f"otpe: warning: {text}", file=sys.stderr, flush=True)
