@@ -84,7 +84,15 @@ def table(results: list[Result]) -> str:
     rows = [["rule", "mode", "test accuracy", "validation", "loss", "learning rate", "steps/s"]]
     for r in results:
         accuracies = [spread(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
-        rows.append([r.rule, r.mode, *accuracies, f"{r.learning_rate:g}" if r.learning_rate else "own", f"{r.steps_per_second:.3g}"])
+        rows.append(
+            [
+                r.rule,
+                r.mode,
+                *accuracies,
+                f"{r.learning_rate:g}" if r.learning_rate else "own",
+                f"{r.steps_per_second:.3g}",
+            ]
+        )
     return tables.columns(rows, left=(0, 1))
 
 
@@ -97,4 +105,3 @@ def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:
     if mode == "offline":
         shared |= {name: getattr(TrainConfig, name) for name in ("every", "traces")}
     return TrainConfig(**{**shared, "rule": rule, "mode": mode, "resume": True})
-

@@ -110,7 +110,9 @@ def commit() -> str | None:
     here = Path(otpe.__file__).parent
     try:
         tracked = _git(here, "ls-files", "--error-unmatch", "__init__.py")
-        return _git(here, "rev-parse", "HEAD") + "+" * bool(_git(here, "status", "--porcelain", ".")) if tracked else None
+        return (
+            _git(here, "rev-parse", "HEAD") + "+" * bool(_git(here, "status", "--porcelain", ".")) if tracked else None
+        )
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -190,7 +192,9 @@ def _locked(path: Path) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise FileExistsError(f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it.") from None
+        raise FileExistsError(
+            f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it."
+        ) from None
     return lock
 
 

@@ -25,7 +25,9 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     config = folder.stored(TrainConfig, where)
     newest = checkpoint.newest(where / "checkpoints")
     if not (where / "result.json").exists() or newest is None:
-        raise FileNotFoundError(f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}")
+        raise FileNotFoundError(
+            f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}"
+        )
     found, (arrays, _) = folder.read_json(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
     net = _network(config, where, best) if net is None else net
@@ -35,7 +37,9 @@ def load(path: str | Path, net: Network | None = None) -> Result:
 
 def _network(config: TrainConfig, where: Path, best: dict[str, np.ndarray]) -> Network:
     if "own_net" in folder.read_json(where / "config.json"):
-        raise ValueError(f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...).")
+        raise ValueError(
+            f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...)."
+        )
     last = len(config.hidden)
     return settings.network(config, best["0.kernel"].shape[1], best[f"{last}.kernel"].shape[2])
 

@@ -95,4 +95,6 @@ def check_optimizer(config: Settings) -> None:
         check.number(name, value, f"a number from {low} on, below {high}", lambda x, a=low, b=high: a <= x < b)
         if name not in OPTIMIZERS[config.optimizer].takes:
             able = ", ".join(other for other, maker in OPTIMIZERS.items() if name in maker.takes)
-            raise ValueError(f"{name} is {value}, but {config.optimizer} has none. Leave it out, or use one of: {able}.")
+            raise ValueError(
+                f"{name} is {value}, but {config.optimizer} has none. Leave it out, or use one of: {able}."
+            )

@@ -89,7 +89,9 @@ def _check_rule(config: TrainConfig, rule: Rule) -> Rule:
         )
     for name in ("every", "traces"):
         if config.mode == "offline" and getattr(config, name) != getattr(Settings, name):
-            raise ValueError(f"{name} is {getattr(config, name)!r}, which is for mode 'online', but the mode is 'offline'.")
+            raise ValueError(
+                f"{name} is {getattr(config, name)!r}, which is for mode 'online', but the mode is 'offline'."
+            )
     return rule
 
 

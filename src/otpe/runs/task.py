@@ -55,9 +55,7 @@ def named(config: Settings) -> Splits:
     if config.dataset == "shd":
         return Splits(*(shd(root, split, bins, validation=config.validation) for split in SPLITS))
     units = config.units or 0
-    return Splits(
-        *(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS)
-    )
+    return Splits(*(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS))
 
 
 def given(data: Any) -> Splits:

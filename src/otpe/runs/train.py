@@ -173,7 +173,10 @@ class Run:
         return found
 
     def _exam(self, split: str) -> Exam:
-        seed, samples = {"valid": (task.VALID, self.config.valid_samples), "test": (task.TEST, self.config.test_samples)}[split]
+        seed, samples = {
+            "valid": (task.VALID, self.config.valid_samples),
+            "test": (task.TEST, self.config.test_samples),
+        }[split]
         return task.exam(getattr(self.splits, split), seed, samples, self.config.batch)
 
     def _farewell(self, step: int) -> str:

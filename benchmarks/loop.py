@@ -1,0 +1,192 @@
+"""What the training loop costs over bare gradients and updates, evaluation aside.
+
+    python benchmarks/loop.py                       # 2 cores: about three minutes
+    python benchmarks/loop.py --json benchmarks/results/loop-cpu.json
+
+Three ways to learn from the same mini-batches, in turns, round after round:
+  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients and updates; nothing else
+  given    the same without making or gathering mini-batches: one is given and learned from again and again
+  otpe     otpe.train: blocks of steps, guards, metrics, progress, checkpoints; the time of evaluations is taken off
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import otpe
+from otpe.runs import loop
+from otpe.runs.train import prepared
+
+RATE = 1e-3
+
+
+class Case(NamedTuple):
+    name: str
+    data: str
+    mode: str
+    seeds: int
+    steps: int  # mini-batches of a turn, by default
+
+
+CASES = [
+    Case("T-Randman 50-128-128-10, offline", "randman", "offline", 1, 300),
+    Case("T-Randman 50-128-128-10, offline, 4 networks", "randman", "offline", 4, 100),
+    Case("T-Randman 50-128-128-10, online", "randman", "online", 1, 40),
+    Case("recordings 700-512-512-20, offline", "recordings", "offline", 1, 20),
+]
+
+
+def main() -> None:
+    args = arguments()
+    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    found |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "precision": args.precision, "cases": []}
+    print(f"{'milliseconds a mini-batch':46}{'given':>9}{'bare':>9}{'otpe':>9}{'otpe/bare':>11}{'bits':>6}")
+    for case in CASES:
+        steps = max(case.steps * args.scale // 10 * 10, 10)
+        row = measure(case, steps, args)
+        found["cases"].append({"case": case.name, "steps": steps, **row})
+        print(
+            f"{case.name:46}{row['given']:9.4g}{row['bare']:9.4g}{row['otpe']:9.4g}{row['over bare']:11.3f}"
+            f"{'same' if row['same weights'] else 'OTHER':>6}",
+            flush=True,
+        )
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measure(case: Case, steps: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Medians over rounds, in milliseconds, and the median of the ratios within a round."""
+    splits, net = material(case.data)
+    config = otpe.TrainConfig(
+        rule=args.rule, mode=case.mode, steps=steps, seeds=case.seeds, eval_every=min(100, steps),
+        precision=args.precision, test_samples=128, learning_rate=RATE,
+    )  # fmt: skip
+    weights: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as out:
+        ways = {
+            "given": hand_written(case, net, splits.train, steps, args, weights, fresh=False),
+            "bare": hand_written(case, net, splits.train, steps, args, weights),
+            "otpe": ours(config, net, splits, Path(out), weights),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for way in ways.values():
+            way()  # compiles
+        for _ in range(args.rounds):
+            for name in np.random.default_rng().permutation(list(ways)):
+                times[name].append(ways[name]() / steps * 1e3)
+    same = all(
+        bool((a == b).all()) for a, b in zip(*(jax.tree.leaves(weights[w]) for w in ("bare", "otpe")), strict=True)
+    )
+    ratios = np.array(times["otpe"]) / np.array(times["bare"])
+    medians = {name: float(np.median(taken)) for name, taken in times.items()}
+    return {**medians, "over bare": float(np.median(ratios)), "ratios": ratios.round(3).tolist(), "same weights": same}
+
+
+def hand_written(
+    case: Case, net: otpe.Network, data: Any, steps: int, args: argparse.Namespace, weights: dict, fresh: bool = True
+) -> Callable[[], float]:
+    optimizer = optax.adamax(RATE)
+
+    def one(data: Any, seed: Any, state: Any, i: Any) -> Any:
+        params, opt_state = state
+        spikes, labels = data.batch(seed, i, 128) if fresh else data
+        if case.mode == "online":
+            params, opt_state, _ = otpe.online_pass(
+                net, params, opt_state, spikes, labels, rule=args.rule, optimizer=optimizer, precision=args.precision
+            )
+            return params, opt_state
+        _, grads = otpe.gradients(net, params, spikes, labels, rule=args.rule, precision=args.precision)
+        updates, opt_state = optimizer.update(grads, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state
+
+    @jax.jit
+    def block(data: Any, state: Any) -> Any:
+        if case.seeds == 1:
+            return jax.lax.scan(lambda state, i: (one(data, 0, state, i), None), state, jnp.arange(steps))[0]
+        each = jax.vmap(partial(one, data), in_axes=(0, 0, None))
+        seeds = jnp.arange(case.seeds)
+        return jax.lax.scan(lambda state, i: (each(seeds, state, i), None), state, jnp.arange(steps))[0]
+
+    recipe_seeds = jnp.arange(case.seeds, dtype=jnp.uint32)
+    keys = [jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), loop.FOR_WEIGHTS) for seed in recipe_seeds]
+    params = [net.init(key, jnp.float32) for key in keys]
+    params = params[0] if case.seeds == 1 else jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
+    init = optimizer.init if case.seeds == 1 else jax.vmap(optimizer.init)
+    state, given = (params, init(params)), data if fresh else data.batch(0, 0, 128)
+
+    def run() -> float:
+        began = time.perf_counter()
+        learned, _ = jax.block_until_ready(block(given, state))
+        taken = time.perf_counter() - began
+        if fresh:
+            weights["bare"] = jax.tree.map(lambda x: x[None], learned) if case.seeds == 1 else learned
+        return taken
+
+    return run
+
+
+def ours(
+    config: otpe.TrainConfig, net: otpe.Network, splits: otpe.Splits, out: Path, weights: dict
+) -> Callable[[], float]:
+    def run() -> float:
+        folder = out / str(time.perf_counter_ns())
+        run = prepared(replace(config, out=folder), data=splits, net=net)
+        aside = 0.0
+
+        def timed(function: Callable, *args: Any) -> Any:
+            nonlocal aside
+            began = time.perf_counter()
+            found = jax.block_until_ready(function(*args))
+            aside += time.perf_counter() - began
+            return found
+
+        plain = loop.validate, loop.examine
+        loop.validate, loop.examine = partial(timed, loop.validate), partial(timed, loop.examine)
+        try:
+            run._compile()
+            began = time.perf_counter()
+            run()
+            taken = time.perf_counter() - began - aside
+        finally:
+            loop.validate, loop.examine = plain
+        weights["otpe"] = run.state.params
+        return taken
+
+    return run
+
+
+def material(name: str) -> tuple[otpe.Splits, otpe.Network]:
+    if name == "randman":
+        data = otpe.datasets.randman("time")
+        return otpe.Splits(data, data, data), otpe.dense([50, 128, 128, 10])
+    random = np.random.default_rng(0)
+    spikes, labels = random.random((50, 1000, 700)) < 0.12, np.arange(1000) % 20
+    data = otpe.datasets.from_arrays(spikes, labels)
+    few = data.subset(np.arange(128))
+    return otpe.Splits(data, few, few), otpe.dense([700, 512, 512, 20])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rule", default="otpe")
+    parser.add_argument("--precision", default="float32", choices=["float32", "tf32", "bf16"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--scale", type=int, default=1, help="as many times more mini-batches in a turn (GPU: 20)")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
