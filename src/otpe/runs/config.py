@@ -68,7 +68,7 @@ class Settings:
     surrogate: str = "fast-sigmoid"
     """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative that stands in for the spike's."""
     slope: float | None = None
-    """Of the surrogate: its slope, or the width of triangular and gaussian. By default each one's own, 25 for fast-sigmoid."""
+    """Of the surrogate; the width of triangular and gaussian. By default each one's own, 25 for fast-sigmoid."""
 
     # The optimizer
     optimizer: str = "adamax"

@@ -45,10 +45,13 @@ class Folder:
         files.write_atomically(self.path / "result.json", json.dumps(result, indent=1) + "\n")
 
     def add(self, line: dict[str, Any]) -> None:
-        """One more line of metrics, safe before a checkpoint relies on it."""
+        """One more line of metrics."""
         with (self.path / "metrics.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
-            file.flush()
+
+    def settle(self) -> None:
+        """What was added is on the disk: a checkpoint that is written now may rely on it."""
+        with (self.path / "metrics.jsonl").open("a") as file:
             os.fsync(file.fileno())
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -145,7 +148,8 @@ def _check(path: Path, resume: bool, mine: dict[str, Any]) -> None:
         others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
         if others:
             raise FileExistsError(
-                f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another folder."
+                f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another"
+                " folder."
             )
         return
     theirs = read_json(config)

@@ -1,6 +1,5 @@
 """What goes wrong quietly: numbers that are not finite, layers that are silent or never stop."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,8 @@ import numpy as np
 from otpe.runs import loop
 from otpe.runs.loop import Recipe, State
 
+PATIENCE = 3  # evaluations
+
 
 class DivergedError(FloatingPointError):
     """Weights or loss are not finite any more."""
@@ -19,7 +20,7 @@ class DivergedError(FloatingPointError):
 def diverged(
     recipe: Recipe, data: Any, seeds: Any, before: State, strides: int, rate: float, saved: Path | None
 ) -> DivergedError:
-    """The error for a block that was begun soundly: find the very step by taking the block again, one step at a time."""
+    """The error for a block that began soundly: find the very step by taking the block again, one step at a time."""
     single, state, finite = replace(recipe, stride=1), before, np.ones(len(seeds), bool)
     for _ in range(strides * recipe.stride):
         state, sound = loop.advance(single, data, seeds, state, 1)
@@ -37,20 +38,33 @@ def diverged(
 
 @dataclass
 class RateGuard:
-    """Warns once of each layer that never spikes or always does."""
+    """Warns once of each layer that has gone silent, that never spikes, or that always does.
+
+    Many networks are silent at first and learn to speak: those that never spiked are given some evaluations' time.
+    """
 
     names: list[str]
-    warn: Callable[[str], None] = field(default=lambda text: warnings.warn(text, stacklevel=2))
+    warn: Callable[[str], None]
+    seen: list[np.ndarray] = field(default_factory=list)  # rates of the evaluations until now, each [S, layers]
     told: set[tuple[int, bool]] = field(default_factory=set)
 
-    def look(self, step: int, rates: np.ndarray) -> None:
-        """`rates` [S, layers]: spikes per neuron and time step."""
+    def look(self, step: int, rates: np.ndarray, *, last: bool) -> None:
+        """`rates` [S, layers]: spikes per neuron and time step. `last`: there will be no other evaluation."""
+        self.seen.append(rates)
         for i, name in enumerate(self.names):
             for always in (False, True):
-                which = rates[:, i] >= 1 if always else rates[:, i] <= 0
-                if which.any() and (i, always) not in self.told:
+                which = [
+                    self._stuck(np.array([rates[s, i] for rates in self.seen]), always, last) for s in range(len(rates))
+                ]
+                if any(which) and (i, always) not in self.told:
                     self.told.add((i, always))
-                    self.warn(self._text(step, name, always, int(which.sum()), len(rates)))
+                    self.warn(self._text(step, name, always, sum(which), len(rates)))
+
+    def _stuck(self, rates: np.ndarray, always: bool, last: bool) -> bool:
+        """Of one layer of one network, over all evaluations."""
+        stuck = rates >= 1 if always else rates <= 0
+        was_well = not stuck.all()
+        return bool(stuck[-1]) and (was_well or len(stuck) >= PATIENCE or last)
 
     def _text(self, step: int, name: str, always: bool, count: int, seeds: int) -> str:
         whose = "" if seeds == 1 else f" in {count} of {seeds} networks"

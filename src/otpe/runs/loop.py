@@ -136,7 +136,7 @@ def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any) -> tu
 
 
 def _scores(recipe: Recipe, exam: Exam, data: Dataset, params: Any) -> Scores:
-    """Loss as the rule's loss sees it, accuracy by spike count with silence as wrong, and rates; means over the exam."""
+    """Means over the exam: loss as the rule sees it, accuracy by spike count with silence as wrong, and rates."""
 
     def one(params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:

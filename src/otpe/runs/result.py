@@ -28,7 +28,7 @@ class Numbers:
     best_step: list[int]  # where that was
     loss: list[float]  # of training: mean since the evaluation before the last
     learning_rate: float | None  # None for an optimizer of the user's own
-    seconds: float  # of training, without evaluation, compilation and what a stopped run lost
+    seconds: float  # of training and validation, without compilation and what a killed run lost
     steps_per_second: float
     test_accuracy_mean: float
     test_accuracy_std: float  # over seeds, of the population

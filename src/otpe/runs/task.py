@@ -73,8 +73,8 @@ def given(data: Any) -> Splits:
             )
         if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(dataset)):
             raise TypeError(
-                f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays: register"
-                " the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
+                f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
+                " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
     shapes = {name: (dataset.units, len(dataset.names)) for name, dataset in splits._asdict().items()}
     if len(set(shapes.values())) > 1:

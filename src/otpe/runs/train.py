@@ -80,20 +80,21 @@ class Run:
         config, step = self.config, int(self.state.step)
         bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
-        guard = guards.RateGuard(guards.layer_names(self.recipe.net.depth), warn=self.warn)
+        guard = guards.RateGuard(guards.layer_names(self.recipe.net.depth), self.warn)
         try:
             with signals.caught() as wish:
                 self._compile()
                 pace, saved_at = Pace(), time.monotonic()
                 while step < config.steps:
-                    step = self._block(pace, step)
+                    line = self._block(pace, step)
+                    step = int(line["step"])
                     bar.advance(step)
-                    if step % config.eval_every == 0 or step == config.steps:
-                        line, rates = self._evaluate(step)
+                    if "valid_accuracy" in line:
+                        self.folder.add(line)
                         bar.show(step, float(np.mean(line["loss"])), float(np.mean(line["valid_accuracy"])))
+                        guard.look(step, np.array(line["rates"]), last=step == config.steps)
                         if events:
                             events.add(line, range(config.seed, config.seed + config.seeds))
-                        guard.look(step, rates)
                     last = step == config.steps or wish.number is not None
                     if last or time.monotonic() - saved_at >= config.checkpoint_seconds:
                         self._save()
@@ -107,42 +108,44 @@ class Run:
                 events.close()
 
     def _compile(self) -> None:
-        """A block of no steps, so that the time of the others is their own."""
-        jax.block_until_ready(loop.advance(self.recipe, self.splits.train, self.seeds, self.state, 0))
+        """A block of no steps and an evaluation for nothing, so that the time of the others is their own."""
+        loop.advance(self.recipe, self.splits.train, self.seeds, self.state, 0)
+        jax.block_until_ready(loop.validate(self.recipe, self._exam("valid"), self.splits.valid, self.state))
 
-    def _block(self, pace: Pace, step: int) -> int:
-        """As many steps as the pace says, but not past the next evaluation. Returns the number of the last one."""
-        config, before = self.config, self.state
-        until = min(config.steps, (step // config.eval_every + 1) * config.eval_every)
+    def _block(self, pace: Pace, step: int) -> dict[str, Any]:
+        """As many steps as the pace says, up to the next evaluation, which is part of the block that reaches it.
+
+        Returns what there is to be written down: the step; the scores, if there are any.
+        """
+        config, before, scores = self.config, self.state, None
+        evaluated = step // config.eval_every * config.eval_every
+        until = min(config.steps, evaluated + config.eval_every)
         strides = pace.strides((until - step) // self.recipe.stride)
         state, finite = loop.advance(self.recipe, self.splits.train, self.seeds, before, strides)
-        sound = np.asarray(finite).all()  # waits for the device
+        step, loss = step + strides * self.recipe.stride, state.loss
+        if step == until:
+            state, scores = loop.validate(self.recipe, self._exam("valid"), self.splits.valid, state)
+        finite, loss, scores = jax.device_get((finite, loss, scores))  # the device is waited for here, and only here
         self.seconds += pace.ended(strides)
-        if not sound:
+        if not finite.all():
             saved = checkpoint.newest(self.folder.checkpoints)
             raise guards.diverged(
                 self.recipe, self.splits.train, self.seeds, before, strides, config.learning_rate, saved
             )
         self.state = state
-        return step + strides * self.recipe.stride
-
-    def _evaluate(self, step: int) -> tuple[dict[str, Any], np.ndarray]:
-        """Validate, and write down what was found."""
-        since = step - (step - 1) // self.config.eval_every * self.config.eval_every
-        loss = np.asarray(self.state.loss) / since
-        self.state, scores = loop.validate(self.recipe, self._exam("valid"), self.splits.valid, self.state)
-        line = {
+        if scores is None:
+            return {"step": step}
+        return {
             "step": step,
-            "loss": loss.tolist(),
-            "valid_loss": np.asarray(scores.loss).tolist(),
-            "valid_accuracy": np.asarray(scores.accuracy).tolist(),
-            "rates": np.asarray(scores.rates).tolist(),
+            "loss": (loss / (step - evaluated)).tolist(),
+            "valid_loss": scores.loss.tolist(),
+            "valid_accuracy": scores.accuracy.tolist(),
+            "rates": scores.rates.tolist(),
             "seconds": round(self.seconds, 3),
         }
-        self.folder.add(line)
-        return line, np.asarray(scores.rates)
 
     def _save(self) -> None:
+        self.folder.settle()
         checkpoint.save(self.folder.checkpoints, self.state, self.seconds, self.identity, self.config.keep)
 
     def _finish(self) -> dict[str, Any]:
@@ -257,8 +260,8 @@ def _check_fit(net: Network, splits: Splits) -> None:
     inputs, classes = splits.train.units, len(splits.train.names)
     if math.prod(net.layers[0].in_shape) != inputs or net.classes < classes:
         raise ValueError(
-            f"net takes {list(net.layers[0].in_shape)} inputs and has {net.classes} outputs, but the data has {inputs} units"
-            f" and {classes} classes. Build it with otpe.dense([{inputs}, ..., {classes}])."
+            f"net takes {list(net.layers[0].in_shape)} inputs and has {net.classes} outputs, but the data has {inputs}"
+            f" units and {classes} classes. Build it with otpe.dense([{inputs}, ..., {classes}])."
         )
 
 
