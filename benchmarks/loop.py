@@ -4,7 +4,7 @@
     python benchmarks/loop.py --json benchmarks/results/loop-cpu.json
 
 Three ways to learn from the same mini-batches, in turns, round after round:
-  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients and updates; nothing else
+  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients and updates, with the losses
   given    the same without making or gathering mini-batches: one is given and learned from again and again
   otpe     otpe.train: blocks of steps, guards, metrics, progress. Off it are taken the time of evaluations (as long as
            one takes alone) and what a run does once, whatever its length: last checkpoint, test, result ("finish")
@@ -105,21 +105,21 @@ def hand_written(
         params, opt_state = state
         spikes, labels = data.batch(seed, i, 128) if fresh else data
         if case.mode == "online":
-            params, opt_state, _ = otpe.online_pass(
+            params, opt_state, losses = otpe.online_pass(
                 net, params, opt_state, spikes, labels, rule=args.rule, optimizer=optimizer, precision=args.precision
             )
-            return params, opt_state
-        _, grads = otpe.gradients(net, params, spikes, labels, rule=args.rule, precision=args.precision)
+            return (params, opt_state), losses.mean()
+        loss, grads = otpe.gradients(net, params, spikes, labels, rule=args.rule, precision=args.precision)
         updates, opt_state = optimizer.update(grads, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
+        return (optax.apply_updates(params, updates), opt_state), loss
 
     @jax.jit
     def block(data: Any, state: Any) -> Any:
         if case.seeds == 1:
-            return jax.lax.scan(lambda state, i: (one(data, 0, state, i), None), state, jnp.arange(steps))[0]
+            return jax.lax.scan(lambda state, i: one(data, 0, state, i), state, jnp.arange(steps))
         each = jax.vmap(partial(one, data), in_axes=(0, 0, None))
         seeds = jnp.arange(case.seeds)
-        return jax.lax.scan(lambda state, i: (each(seeds, state, i), None), state, jnp.arange(steps))[0]
+        return jax.lax.scan(lambda state, i: each(seeds, state, i), state, jnp.arange(steps))
 
     recipe_seeds = jnp.arange(case.seeds, dtype=jnp.uint32)
     keys = [jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), loop.FOR_WEIGHTS) for seed in recipe_seeds]
@@ -151,7 +151,7 @@ def ours(
         began = time.perf_counter()
         run()
         taken = time.perf_counter() - began - sum(finishing)
-        validate = partial(loop.validate, run.recipe, run._exam("valid"), splits.valid, run.state)
+        validate = partial(loop.validate, run.recipe.view, run._exam("valid"), splits.valid, run.state)
         evaluations = config.steps // config.eval_every
         return taken - evaluations * min(call_seconds(validate) for _ in range(5)), sum(finishing)
 

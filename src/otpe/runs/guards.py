@@ -45,26 +45,21 @@ class RateGuard:
 
     names: list[str]
     warn: Callable[[str], None]
-    seen: list[np.ndarray] = field(default_factory=list)  # rates of the evaluations until now, each [S, layers]
+    looks: int = 0
+    well: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})  # ever unlike that, [S, layers]
     told: set[tuple[int, bool]] = field(default_factory=set)
 
     def look(self, step: int, rates: np.ndarray, *, last: bool) -> None:
         """`rates` [S, layers]: spikes per neuron and time step. `last`: there will be no other evaluation."""
-        self.seen.append(rates)
-        for i, name in enumerate(self.names):
-            for always in (False, True):
-                which = [
-                    self._stuck(np.array([rates[s, i] for rates in self.seen]), always, last) for s in range(len(rates))
-                ]
-                if any(which) and (i, always) not in self.told:
+        self.looks += 1
+        for always in (False, True):
+            stuck = rates >= 1 if always else rates <= 0
+            self.well[always] |= ~stuck
+            alarming = stuck & (self.well[always] | (self.looks >= PATIENCE) | last)
+            for i in np.flatnonzero(alarming.any(0)):
+                if (i, always) not in self.told:
                     self.told.add((i, always))
-                    self.warn(self._text(step, name, always, sum(which), len(rates)))
-
-    def _stuck(self, rates: np.ndarray, always: bool, last: bool) -> bool:
-        """Of one layer of one network, over all evaluations."""
-        stuck = rates >= 1 if always else rates <= 0
-        was_well = not stuck.all()
-        return bool(stuck[-1]) and (was_well or len(stuck) >= PATIENCE or last)
+                    self.warn(self._text(step, self.names[i], always, int(alarming[:, i].sum()), len(rates)))
 
     def _text(self, step: int, name: str, always: bool, count: int, seeds: int) -> str:
         whose = "" if seeds == 1 else f" in {count} of {seeds} networks"

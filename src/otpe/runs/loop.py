@@ -34,10 +34,20 @@ FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their nu
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What decides which programs are compiled."""
+class View:
+    """How a network is looked at: all that an evaluation depends on."""
 
     net: Network
+    readout: losses.Readout
+    precision: Precision
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How it is trained: all that decides which program is compiled."""
+
+    view: View
     rule: Rule
     mode: Mode
     optimizer: ByValue
@@ -45,8 +55,6 @@ class Recipe:
     every: int
     stride: int
     traces: TraceChoice
-    precision: Precision
-    backend: Backend
 
 
 class Best(NamedTuple):
@@ -78,7 +86,7 @@ def start(recipe: Recipe, seeds: Array) -> State:
     """Before the first step."""
 
     def weights(seed: Array) -> Any:
-        return recipe.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
+        return recipe.view.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
 
     params, none = jax.vmap(weights)(seeds), jnp.zeros(len(seeds), jnp.float32)
     best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
@@ -102,9 +110,9 @@ def advance(recipe: Recipe, data: Dataset, seeds: Array, state: State, strides: 
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def validate(recipe: Recipe, exam: Exam, data: Dataset, state: State) -> tuple[State, Scores]:
+def validate(view: View, exam: Exam, data: Dataset, state: State) -> tuple[State, Scores]:
     """The scores, and the state with the best until now; its sum of losses starts anew."""
-    scores = _scores(recipe, exam, data, state.params)
+    scores = _scores(view, exam, data, state.params)
     better = scores.accuracy > state.best.accuracy
 
     def keep(new: Array, old: Array) -> Array:
@@ -115,43 +123,43 @@ def validate(recipe: Recipe, exam: Exam, data: Dataset, state: State) -> tuple[S
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def examine(recipe: Recipe, exam: Exam, data: Dataset, params: Any) -> Scores:
+def examine(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
     """The scores of these parameters."""
-    return _scores(recipe, exam, data, params)
+    return _scores(view, exam, data, params)
 
 
 def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any) -> tuple[Any, Any, Array]:
     """One mini-batch: new parameters, new optimizer state, mean loss."""
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
-    options: dict[str, Any] = {"rule": recipe.rule, "precision": recipe.precision, "backend": recipe.backend}
-    optimizer = recipe.optimizer.value
+    view, optimizer = recipe.view, recipe.optimizer.value
+    options: dict[str, Any] = {"rule": recipe.rule, "precision": view.precision, "backend": view.backend}
     if recipe.mode == "online":
         options |= {"optimizer": optimizer, "every": recipe.every, "traces": recipe.traces}
-        params, opt_state, each = online_pass(recipe.net, params, opt_state, spikes, labels, mask, **options)
+        params, opt_state, each = online_pass(view.net, params, opt_state, spikes, labels, mask, **options)
         return params, opt_state, each.mean() if mask is None else each @ (mask.sum(1) / mask.sum()).astype(each.dtype)
-    loss, grads = gradients(recipe.net, params, spikes, labels, mask, **options)
+    loss, grads = gradients(view.net, params, spikes, labels, mask, **options)
     update = optax.with_extra_args_support(optimizer).update  # some optimizers look at the loss
     updates, opt_state = update(grads, opt_state, params, value=loss)
     return optax.apply_updates(params, updates), opt_state, loss
 
 
-def _scores(recipe: Recipe, exam: Exam, data: Dataset, params: Any) -> Scores:
+def _scores(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
     """Means over the exam: loss as the rule sees it, accuracy by spike count with silence as wrong, and rates."""
 
     def one(params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
             batch, counts = _exam_batch(exam, data, i)
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
-            spikes = recipe.net.record(params, batch.spikes, precision=recipe.precision, backend=recipe.backend)
+            spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
-            loss, _ = losses.cross_entropy_and_signal(_logits(recipe, spikes[-1]), batch.labels, weight)
+            loss, _ = losses.cross_entropy_and_signal(_logits(view, spikes[-1]), batch.labels, weight)
             predicted = losses.predict(spikes[-1], None if batch.lengths is None else batch.mask)
             right = ((predicted == batch.labels) & counts[0]).sum()
             rates = jnp.stack([(s.mean(range(2, s.ndim)) * weight).sum() for s in spikes])
             return jax.tree.map(jnp.add, total, (loss, weight.sum(), right, counts[0].sum(), rates))
 
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), int)
-        total = (zero, zero, none, none, jnp.zeros(recipe.net.depth, jnp.float32))
+        total = (zero, zero, none, none, jnp.zeros(view.net.depth, jnp.float32))
         loss, time, right, samples, rates = jax.lax.fori_loop(0, exam.batches, add, total)
         return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
 
@@ -168,13 +176,13 @@ def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
     return batch, jnp.broadcast_to(counts, batch.spikes.shape[:2])
 
 
-def _logits(recipe: Recipe, spikes: Array) -> Array:
+def _logits(view: View, spikes: Array) -> Array:
     """What the loss looks at: output spikes, or their leaky sum."""
-    if recipe.rule.readout == "spikes":
+    if view.readout == "spikes":
         return spikes
 
     def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
-        o = recipe.net.readout_leak * o + s
+        o = view.net.readout_leak * o + s
         return o, o
 
     return scan.recur(leaky, jnp.zeros_like(spikes[0]), spikes)[1]

@@ -18,7 +18,7 @@ from otpe.rulebook import Rule
 from otpe.runs import board, checkpoint, folder, guards, loop, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.loop import LONGEST_STRIDE, Recipe, Scores, State
+from otpe.runs.loop import LONGEST_STRIDE, Recipe, Scores, State, View
 from otpe.runs.optimizers import optimizer as named_optimizer
 from otpe.runs.pace import Pace
 from otpe.runs.progress import Bar
@@ -72,7 +72,9 @@ class Run:
             found = self.folder.read_result()
             if found is None:
                 found = self._train()
-            return from_json(found, self.folder.path, self.recipe.net, self.state.best.params, self.folder.metrics())
+            return from_json(
+                found, self.folder.path, self.recipe.view.net, self.state.best.params, self.folder.metrics()
+            )
         finally:
             self.folder.close()
 
@@ -80,7 +82,7 @@ class Run:
         config, step = self.config, int(self.state.step)
         bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
-        guard = guards.RateGuard(guards.layer_names(self.recipe.net.depth), self.warn)
+        guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn)
         try:
             with signals.caught() as wish:
                 self._compile()
@@ -110,7 +112,7 @@ class Run:
     def _compile(self) -> None:
         """A block of no steps and an evaluation for nothing, so that the time of the others is their own."""
         loop.advance(self.recipe, self.splits.train, self.seeds, self.state, 0)
-        jax.block_until_ready(loop.validate(self.recipe, self._exam("valid"), self.splits.valid, self.state))
+        jax.block_until_ready(loop.validate(self.recipe.view, self._exam("valid"), self.splits.valid, self.state))
 
     def _block(self, pace: Pace, step: int) -> dict[str, Any]:
         """As many steps as the pace says, up to the next evaluation, which is part of the block that reaches it.
@@ -124,7 +126,7 @@ class Run:
         state, finite = loop.advance(self.recipe, self.splits.train, self.seeds, before, strides)
         step, loss = step + strides * self.recipe.stride, state.loss
         if step == until:
-            state, scores = loop.validate(self.recipe, self._exam("valid"), self.splits.valid, state)
+            state, scores = loop.validate(self.recipe.view, self._exam("valid"), self.splits.valid, state)
         finite, loss, scores = jax.device_get((finite, loss, scores))  # the device is waited for here, and only here
         self.seconds += pace.ended(strides)
         if not finite.all():
@@ -151,7 +153,7 @@ class Run:
     def _finish(self) -> dict[str, Any]:
         """Test with the parameters that validated best, and write the result."""
         config, best = self.config, self.state.best
-        scores: Scores = loop.examine(self.recipe, self._exam("test"), self.splits.test, best.params)
+        scores: Scores = loop.examine(self.recipe.view, self._exam("test"), self.splits.test, best.params)
         accuracy = np.asarray(scores.accuracy).tolist()
         result = Numbers(
             rule=self.recipe.rule.name,
@@ -242,7 +244,7 @@ def _recipe(
     common = math.gcd(config.eval_every, config.steps)
     stride = max(n for n in range(1, LONGEST_STRIDE + 1) if common % n == 0)
     return Recipe(
-        net=net,
+        view=View(net, rule.readout, config.precision, config.backend),
         rule=rule,
         mode=config.mode,
         optimizer=ByValue(optimizer),
@@ -250,8 +252,6 @@ def _recipe(
         every=config.every,
         stride=stride,
         traces=config.traces,
-        precision=config.precision,
-        backend=config.backend,
     )
 
 
