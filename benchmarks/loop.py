@@ -4,7 +4,7 @@
     python benchmarks/loop.py --json benchmarks/results/loop-cpu.json
 
 Three ways to learn from the same mini-batches, in turns, round after round:
-  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients and updates, with the losses
+  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients, updates, losses
   given    the same without making or gathering mini-batches: one is given and learned from again and again
   otpe     otpe.train: blocks of steps, guards, metrics, progress. Off it are taken the time of evaluations (as long as
            one takes alone) and what a run does once, whatever its length: last checkpoint, test, result ("finish")

@@ -56,7 +56,7 @@ class RateGuard:
             stuck = rates >= 1 if always else rates <= 0
             self.well[always] |= ~stuck
             alarming = stuck & (self.well[always] | (self.looks >= PATIENCE) | last)
-            for i in np.flatnonzero(alarming.any(0)):
+            for i in map(int, np.flatnonzero(alarming.any(0))):
                 if (i, always) not in self.told:
                     self.told.add((i, always))
                     self.warn(self._text(step, self.names[i], always, int(alarming[:, i].sum()), len(rates)))
