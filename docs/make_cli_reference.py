@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, the reference of the command line, from the settings themselves: python docs/make_cli_reference.py
+"""Writes docs/cli.md, the reference of the command line: python docs/make_cli_reference.py
 
 A setting is a field of a dataclass, and the string behind it says what it does: `otpe VERB --help` shows the same.
 Python does not keep those strings, nor the comments that group the fields, so both are read from the source.
@@ -9,6 +9,7 @@ import inspect
 import re
 from dataclasses import MISSING, fields
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -93,7 +94,7 @@ def notes(config: type) -> dict[str, Note]:
     for kind in reversed(config.__mro__[:-1]):
         lines = inspect.getsource(kind).splitlines()
         group, body = "", class_body("\n".join(lines))
-        for i, (statement, following) in enumerate(zip(body, body[1:], strict=False)):
+        for i, (statement, following) in enumerate(pairwise(body)):
             if not isinstance(statement, ast.AnnAssign) or not isinstance(following, ast.Expr):
                 continue
             before = lines[body[i - 1].end_lineno : statement.lineno - 1]
