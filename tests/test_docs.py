@@ -1,11 +1,14 @@
 """The documents are true: their code runs, every rule has its page, and every link leads somewhere."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import otpe
+from otpe import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -15,6 +18,12 @@ PAGES = [
     *(ROOT / "src").rglob("*.md"),
 ]
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text()]
+GENERATOR = ROOT / "docs" / "make_cli_reference.py"
+WITHOUT_JAX = f"""
+import runpy, sys
+sys.modules["jax"] = None
+print(runpy.run_path({str(GENERATOR)!r})["reference"](), end="")
+"""
 SECTIONS = ("**Idea.**", "**Dropped.**", "**Exact when.**", "**Cost.**", "**Reference.**")
 
 
@@ -42,3 +51,20 @@ def test_every_rule_has_its_page(rule):
     assert f'`rule="{rule}"`' in text
     assert all(section in text for section in SECTIONS)
     assert f"rules/{rule}.md" in (ROOT / "docs" / "README.md").read_text()
+
+
+def test_the_cli_reference_is_what_the_settings_say():
+    command = [sys.executable, "-X", "utf8", "-c", WITHOUT_JAX]
+    made = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert page == made, "the settings have changed. Use: python docs/make_cli_reference.py"
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_the_cli_reference_has_the_options_of_the_help(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        cli.main([verb, "--help"])
+    shown = re.findall(r"^\W*?(--[a-z][a-z-]*)", capsys.readouterr().out, re.MULTILINE)
+    section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split(f"## otpe {verb}\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(--[a-z-]+)`", section, re.MULTILINE) == shown
