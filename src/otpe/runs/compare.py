@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from typing import Any
 
 from otpe import files, tables
@@ -42,7 +43,7 @@ class Comparison:
             results = []
             for config in self.runs:
                 run = prepared(config, data=self.splits)
-                run.warn = self.warn
+                run.warn, run.home = self.warn, self.folder.path
                 results.append(run())
             self._report(results)
             return results
@@ -55,12 +56,17 @@ class Comparison:
         about = {"left_out": self.left_out, "runs": runs}
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
+        if find_spec("matplotlib"):
+            from otpe.runs import curves
+
+            curves.draw(path / "curves.png", results, f"{self.config.dataset}, {self.config.seeds} networks")
 
 
 def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) -> Comparison:
     """Check everything, and make or open the folder. All bad input is told here."""
     if not isinstance(config, CompareConfig):
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.CompareConfig(rules=..., ...).")
+    config = settings.plain(config)
     names = rule_names() if config.rules == ("all",) else config.rules
     for what, given in (("rules", names), ("modes", config.modes)):
         if not given or len(set(given)) < len(given):
@@ -73,9 +79,17 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) ->
     for run in runs:
         settings.checked(run, own_data=data is not None)
     splits = task.named(config) if data is None else task.given(data)
+    settings.network(config, splits.train.units, len(splits.train.names))
     mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
     opened = folder.opened(config, f"{config.dataset}-compare", mine)
     runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
+    try:
+        for run in runs:
+            if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
+                prepared(run, data=splits).folder.close()  # a damaged one is told now, not when its turn comes
+    except BaseException:
+        opened.close()
+        raise
     return Comparison(config, runs, left_out, splits, opened)
 
 

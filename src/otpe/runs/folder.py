@@ -80,6 +80,7 @@ def opened(config: Settings, stem: str, mine: dict[str, Any]) -> Folder:
     """The folder of this run, locked: a new one, or the one it was begun in, if it is to be resumed."""
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.folder(path)
+    _check_strangers(path)
     lock = _locked(path)
     try:
         _check(path, config.resume, mine)
@@ -140,11 +141,6 @@ def _check(path: Path, resume: bool, mine: dict[str, Any]) -> None:
     """May this run work here?"""
     config = path / "config.json"
     if not config.exists():
-        others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
-        if others:
-            raise FileExistsError(
-                f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another folder."
-            )
         return
     theirs = read_json(config)
     check_same(str(path), theirs, mine)
@@ -158,11 +154,21 @@ def _check(path: Path, resume: bool, mine: dict[str, Any]) -> None:
         )
 
 
+def _check_strangers(path: Path) -> None:
+    """A folder that holds other things is refused before even a lock is put there."""
+    others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+    if others and not (path / "config.json").exists():
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another folder."
+        )
+
+
 def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Refuse a run with other settings, and say which."""
-    differing = [name for name in mine if theirs.get(name) != mine[name]]
+    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
+    differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
     if differing:
-        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine[name]!r}" for name in differing[:4])
+        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine.get(name)!r}" for name in differing[:4])
         more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
         raise FileExistsError(
             f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."

@@ -11,6 +11,8 @@ import numpy as np
 from otpe.runs import loop
 from otpe.runs.loop import Recipe, State
 
+ALWAYS = 1 - 1e-6  # a mean of ones in float32 is not 1 for every number of neurons
+
 
 class DivergedError(FloatingPointError):
     """Weights or loss are not finite any more."""
@@ -47,7 +49,7 @@ class RateGuard:
         """`rates` [S, layers]: spikes per neuron and time step."""
         for i, name in enumerate(self.names):
             for always in (False, True):
-                which = rates[:, i] >= 1 if always else rates[:, i] <= 0
+                which = rates[:, i] >= ALWAYS if always else rates[:, i] <= 0
                 if which.any() and (i, always) not in self.told:
                     self.told.add((i, always))
                     self.warn(self._text(step, name, always, int(which.sum()), len(rates)))

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -64,14 +65,14 @@ class Run:
     folder: Folder
     identity: dict[str, Any]
     state: State
+    found: dict[str, Any] | None = None  # the result, where the run is finished
     seconds: float = 0.0  # of training until now
+    home: Path | None = None  # the folder to go on with, if it is not the run's own
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
 
     def __call__(self) -> Result:
         try:
-            found = self.folder.read_result()
-            if found is None:
-                found = self._train()
+            found = self._train() if self.found is None else self.found
             return from_json(found, self.folder.path, self.recipe.net, self.state.best.params, self.folder.metrics())
         finally:
             self.folder.close()
@@ -177,7 +178,7 @@ class Run:
         return task.exam(getattr(self.splits, split), seed, samples, self.config.batch)
 
     def _farewell(self, step: int) -> str:
-        where = self.folder.path
+        where = self.home or self.folder.path
         return f"stopped at step {step} of {self.config.steps}, and saved. Go on with: --resume --out {where}"
 
 
@@ -191,6 +192,7 @@ def prepared(
 ) -> Run:
     """Check everything, and make or open the folder. All bad input is told here."""
     chosen = settings.checked(config, rule, own_data=data is not None)
+    config = settings.plain(config)
     if config.tensorboard:
         board.check_installed()
     splits = task.named(config) if data is None else task.given(data)
@@ -208,10 +210,11 @@ def prepared(
         files.folder(opened.checkpoints)
         files.clean(opened.checkpoints)
         state, seconds = _begin(opened, loop.start(recipe, seeds), mine)
+        found = opened.read_result()
     except BaseException:
         opened.close()
         raise
-    return Run(config, recipe, splits, seeds, opened, mine, state, seconds)
+    return Run(config, recipe, splits, seeds, opened, mine, state, found, seconds)
 
 
 def _begin(opened: Folder, fresh: State, mine: dict[str, Any]) -> tuple[State, float]:
