@@ -46,7 +46,9 @@ def with_header(path, **change):
 
 def test_a_round_trip_is_bitwise(tmp_path):
     given = {
-        "bits": np.array([0x7FC00001, 0x80000000, 1], np.uint32).view(np.float32),  # a NaN with a payload, −0, a denormal
+        "bits": np.array([0x7FC00001, 0x80000000, 1], np.uint32).view(
+            np.float32
+        ),  # a NaN with a payload, −0, a denormal
         "half": np.arange(3).astype(ml_dtypes.bfloat16),
         "flag": np.array([True, False]),
         "row": np.asfortranarray(np.arange(6).reshape(2, 3)),
@@ -98,7 +100,9 @@ def test_a_file_of_another_kind(path):
 
 def test_a_file_of_a_newer_version(path):
     with_header(path, format="2")
-    with pytest.raises(ValueError, match=r"has the format 2, which a newer otpe wrote; this one reads 1. Update otpe: pip"):
+    with pytest.raises(
+        ValueError, match=r"has the format 2, which a newer otpe wrote; this one reads 1. Update otpe: pip"
+    ):
         tensors.read(path, KIND)
 
 

@@ -10,7 +10,7 @@ from otpe.runs import checkpoint
 
 TINY = otpe.TrainConfig(
     dataset="t-randman", classes=3, units=8, dims=1, alpha=2.0, time_steps=6, standardize="fixed", hidden=(6,), threshold=0.3,
-    learning_rate=0.03, batch=4, steps=12, eval_every=4, valid_samples=16, test_samples=12,
+    learning_rate=0.03, batch=4, steps=12, eval_every=4, valid_samples=16, test_samples=12, seed=1,
 )  # fmt: skip
 
 
