@@ -70,7 +70,7 @@ def test_a_round_trip_is_bitwise(optimizer, tmp_path):
 
 
 def test_a_random_key_goes_on_where_it_was(tmp_path):
-    config, optimizer = replace(TINY, out=tmp_path / "whole", checkpoint_seconds=0), noisy()
+    config, optimizer = replace(TINY, hidden=(), out=tmp_path / "whole", checkpoint_seconds=0), noisy()
     otpe.train(config, optimizer=optimizer)
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     (tmp_path / "again" / "result.json").unlink()

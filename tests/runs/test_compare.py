@@ -27,7 +27,7 @@ def data():
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     return otpe.CompareConfig(
-        rules=RULES, modes=("offline", "online"), hidden=(6,), threshold=0.3, learning_rate=0.01, batch=4, steps=4, eval_every=2,
+        rules=RULES, modes=("offline", "online"), hidden=(), threshold=0.3, learning_rate=0.01, batch=4, steps=4, eval_every=2,
         online_learning_rate=0.002, every=3, out=tmp_path_factory.mktemp("compared") / "here",
     )  # fmt: skip
 

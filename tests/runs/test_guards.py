@@ -14,12 +14,12 @@ from otpe import cli
 from otpe.datasets.contract import random_key
 from otpe.runs import checkpoint, guards, task
 
-WILD = replace(TINY, optimizer="adamw", weight_decay=1e4, steps=24, checkpoint_seconds=0)
+WILD = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24, checkpoint_seconds=0)
 
 
 def first_step_that_is_not_finite(config):
     """By the plainest loop there is."""
-    net, data = otpe.dense([8, 6, 3], threshold=0.3), task.named(config).train
+    net, data = otpe.dense([8, 3], threshold=0.3), task.named(config).train
     optimizer = optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
     params = net.init(jax.random.fold_in(random_key(config.seed), 2**31), jnp.float32)
     opt_state = optimizer.init(params)
