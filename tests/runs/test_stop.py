@@ -75,6 +75,7 @@ def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys
     assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
     assert pressed == [0, 0, 4], "one of them compiles only"
     assert steps_of(out) == [4, 8]
+    assert checkpoint.newest(out / "checkpoints").stem == "step-0000000008"
     otpe.train(replace(TINY, out=out, resume=True))
     assert state(out) == state(trained.folder)
 
