@@ -64,6 +64,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     try:
         job = prepare(verb, rest)
+    except BrokenPipeError:  # as in `otpe train --help | head`: the reader has seen enough
+        return _nobody_reads()
     except (ValueError, TypeError, OSError) as error:
         print(f"otpe: {error}", file=sys.stderr)
         return 2
@@ -71,9 +73,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return _stopped(stop)
     try:
         return job()
-    except BrokenPipeError:  # as in `otpe … | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _nobody_reads()
     except OSError as error:  # a full disk, say: no bug
         print(f"otpe: {error}. What was written until then is kept.", file=sys.stderr)
         return 1
@@ -111,6 +112,11 @@ Online training of spiking neural networks.
 {verbs}
 
 `otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
+
+
+def _nobody_reads() -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _stopped(stop: KeyboardInterrupt) -> int:

@@ -10,13 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
 
 from otpe import files
 
 FORMAT = 1
+
+
+class NewerFormatError(ValueError):
+    """A file that a later version wrote."""
+
+
+KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
+OTHERS = {"BOOL": np.bool_, "BF16": ml_dtypes.bfloat16}  # safetensors.numpy writes the latter, but does not read it
 
 
 def write(path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
@@ -34,13 +43,13 @@ def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not {"format", "about", "sha256"} <= header.keys():
         raise ValueError(f"{path} is a safetensors file, but none of otpe's: it has no hash of its content.")
     if header["format"] != str(FORMAT):
-        raise ValueError(
+        raise NewerFormatError(
             f"{path} has the format {header['format']}, which a newer otpe wrote; this one reads {FORMAT}. Update otpe:"
             " pip install --upgrade otpe."
         )
     try:
-        arrays = load(content)
-    except (SafetensorError, KeyError, ValueError) as error:
+        arrays = {name: _array(**part) for name, part in deserialize(content)}
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}.") from None
     if _hash(header["about"], arrays) != header["sha256"]:
         raise ValueError(f"{path} is damaged: its content does not match the hash that was written with it.")
@@ -62,6 +71,11 @@ def _header(path: Path, content: bytes) -> dict[str, str]:
             f"{path} is damaged: {len(content):,} bytes without a whole header. Was it cut short?"
         ) from None
     return said
+
+
+def _array(shape: list[int], dtype: str, data: bytes) -> np.ndarray:
+    kind = OTHERS[dtype] if dtype in OTHERS else KINDS[dtype[0]] + dtype[1:]
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 def _hash(said: str, arrays: Mapping[str, np.ndarray]) -> str:

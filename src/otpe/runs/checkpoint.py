@@ -21,7 +21,7 @@ class Checkpoint(NamedTuple):
 
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
     """Write the state beside the earlier ones, and only then remove those that are too many."""
-    path = folder / f"step-{int(state.step):010}.safetensors"
+    path = folder / name(int(state.step))
     arrays = {name: _plain(leaf) for name, leaf in named(state).items()}
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
     try:
@@ -35,6 +35,10 @@ def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], k
     for old in everything(folder)[:-keep]:
         old.unlink(missing_ok=True)
     return path
+
+
+def name(step: int) -> str:
+    return f"step-{step:010}.safetensors"
 
 
 def everything(folder: Path) -> list[Path]:
@@ -54,6 +58,8 @@ def load(path: Path, like: State) -> Checkpoint:
         shapes = {name: (_plain(leaf).shape, _plain(leaf).dtype) for name, leaf in expected.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:
             raise ValueError(f"{path} holds the state of another network or optimizer.")
+    except tensors.NewerFormatError:
+        raise
     except ValueError as error:
         raise ValueError(f"{error} {_advice(path)}") from None
     leaves = [_like(arrays[name], leaf) for name, leaf in expected.items()]

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from typing import Any
 
 from otpe import files, tables
@@ -23,7 +24,7 @@ def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result
     The folder has a run folder for each, and table.txt, compare.json and, with matplotlib, curves.png. Rules that
     cannot learn online are left out there. Otherwise as `otpe.train`.
     """
-    return prepared_comparison(config, data=data)()
+    return prepared_comparison(task.of_own(config, data), data=data)()
 
 
 @dataclass
@@ -42,7 +43,9 @@ class Comparison:
             results = []
             for config in self.runs:
                 run = prepared(config, data=self.splits)
-                run.warn = self.warn
+                name = f"{config.rule} {config.mode}"
+                run.warn = lambda text, name=name: self.warn(f"{name}, {text}")
+                run.home = self.folder.path
                 results.append(run())
             self._report(results)
             return results
@@ -55,13 +58,18 @@ class Comparison:
         about = {"left_out": self.left_out, "runs": runs}
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
+        if find_spec("matplotlib"):
+            from otpe.runs import curves
+
+            curves.draw(path / "curves.png", results, title(self.config))
 
 
 def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) -> Comparison:
     """Check everything, and make or open the folder. All bad input is told here."""
     if not isinstance(config, CompareConfig):
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.CompareConfig(rules=..., ...).")
-    names = rule_names() if config.rules == ("all",) else config.rules
+    config = settings.plain(config)
+    names = rule_names() if "all" in config.rules else config.rules
     for what, given in (("rules", names), ("modes", config.modes)):
         if not given or len(set(given)) < len(given):
             raise ValueError(f"{what} is {given!r}, expected at least one, and none twice.")
@@ -70,13 +78,30 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) ->
     left_out = [f"{run.rule} cannot learn online" for run in wanted if run not in runs]
     if not runs:
         raise ValueError(f"nothing is left to train: {'; '.join(left_out)}. Add the mode offline, or other rules.")
+    only_online = {"every": config.every, "traces": config.traces, "online_learning_rate": config.online_learning_rate}
+    for name, value in only_online.items():
+        if "online" not in config.modes and value != getattr(CompareConfig, name):
+            raise ValueError(f"{name} is {value!r}, which is for mode 'online', but modes is {config.modes!r}.")
     for run in runs:
         settings.checked(run, own_data=data is not None)
     splits = task.named(config) if data is None else task.given(data)
+    settings.network(config, splits.train.units, len(splits.train.names))
     mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
     opened = folder.opened(config, f"{config.dataset}-compare", mine)
     runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
+    try:
+        for run in runs:
+            if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
+                prepared(run, data=splits).folder.close()  # a damaged one is told now, not when its turn comes
+    except BaseException:
+        opened.close()
+        raise
     return Comparison(config, runs, left_out, splits, opened)
+
+
+def title(config: CompareConfig) -> str:
+    networks = "1 network" if config.seeds == 1 else f"mean ± σ of {config.seeds} networks"
+    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {networks}"
 
 
 def table(results: list[Result]) -> str:
@@ -84,15 +109,8 @@ def table(results: list[Result]) -> str:
     rows = [["rule", "mode", "test accuracy", "validation", "loss", "learning rate", "steps/s"]]
     for r in results:
         accuracies = [spread(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
-        rows.append(
-            [
-                r.rule,
-                r.mode,
-                *accuracies,
-                f"{r.learning_rate:g}" if r.learning_rate else "own",
-                f"{r.steps_per_second:.3g}",
-            ]
-        )
+        rate = "own" if r.learning_rate is None else f"{r.learning_rate:g}"
+        rows.append([r.rule, r.mode, *accuracies, rate, f"{r.steps_per_second:.3g}"])
     return tables.columns(rows, left=(0, 1))
 
 

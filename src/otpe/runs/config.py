@@ -92,9 +92,9 @@ class Settings:
     eval_every: int = 100
     """Validate after this many mini-batches, and at the end."""
     valid_samples: int = 1024
-    """Samples drawn for validation, always the same (t-randman, r-randman)."""
+    """Samples drawn for validation, always the same, in whole mini-batches (t-randman, r-randman)."""
     test_samples: int = 10240
-    """Samples drawn for the test (t-randman, r-randman)."""
+    """Samples drawn for the test, in whole mini-batches (t-randman, r-randman)."""
 
     # How it is computed
     precision: Literal["float32", "tf32", "bf16"] = "float32"
@@ -108,7 +108,7 @@ class Settings:
     out: Path | None = None
     """The run folder. By default a new numbered one in runs."""
     resume: bool = False
-    """Go on where the run in this folder stopped; start it, if there is none; show its result, if it is finished."""
+    """Go on where the run in out stopped; start it, if there is none; show its result, if it is finished."""
     checkpoint_seconds: float = 20.0
     """Save the state this often; 0: after every block of steps."""
     keep: int = 3
@@ -118,12 +118,8 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(Settings):
-    """Train a spiking network by one rule, offline or online.
-
-    Without options: T-Randman as in the paper, two hidden layers of 128, OTPE, Adamax. Everything about the run goes to
-    its folder. Ctrl-C saves and stops; the same command with --resume goes on, bit for bit as if nothing had happened.
-    """
+class OneRule:
+    """What is trained."""
 
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules()."""
@@ -132,12 +128,8 @@ class TrainConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareConfig(Settings):
-    """Train by several rules, on the same mini-batches and from the same initial weights, and put them into one table.
-
-    Each is a run of its own in a folder below, as `otpe train` makes it. Rules that cannot learn online are left out
-    there.
-    """
+class SeveralRules:
+    """What is compared."""
 
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
     """Names from otpe.rules(), or "all"."""
@@ -145,6 +137,25 @@ class CompareConfig(Settings):
     """offline: an update per mini-batch; online: an update per time step."""
     online_learning_rate: float | None = None
     """Mode online: another learning_rate, as it makes many more updates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(Settings, OneRule):
+    """Train a spiking network by one rule, offline or online.
+
+    Without options: T-Randman as in the paper, two hidden layers of 128, OTPE, Adamax. Everything about the run goes to
+    its folder. Ctrl-C saves and stops; with --resume and --out FOLDER it goes on, bit for bit as if nothing had
+    happened.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig(Settings, SeveralRules):
+    """Train by several rules, on the same mini-batches and from the same initial weights, and put them into one table.
+
+    Each is a run of its own in a folder below, as `otpe train` makes it. Rules that cannot learn online are left out
+    there.
+    """
 
 
 # What does not change the numbers that come out: a run may be resumed with other ones. (A dataset that has moved is

@@ -12,7 +12,8 @@ import json
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, fields
+import time
+from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -25,13 +26,16 @@ from otpe.runs import checkpoint
 from otpe.runs.config import FREE, Settings
 
 RUNS = Path("runs")
+SECONDS = 0.5  # between two writes of metrics
 Config = TypeVar("Config", bound=Settings)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Folder:
     path: Path
     lock: IO[str]
+    waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
+    written: float = 0.0  # when lines were, last
 
     @property
     def checkpoints(self) -> Path:
@@ -45,14 +49,14 @@ class Folder:
         files.write_atomically(self.path / "result.json", json.dumps(result, indent=1) + "\n")
 
     def add(self, line: dict[str, Any]) -> None:
-        """One more line of metrics."""
-        with (self.path / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        """One more line of metrics. Where many come in a second, they are written together."""
+        self.waiting.append(json.dumps(line) + "\n")
+        if time.monotonic() - self.written > SECONDS:
+            self._write()
 
     def settle(self) -> None:
         """What was added is on the disk: a checkpoint that is written now may rely on it."""
-        with (self.path / "metrics.jsonl").open("a") as file:
-            os.fsync(file.fileno())
+        self._write(to_disk=True)
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.path)
@@ -66,7 +70,19 @@ class Folder:
             files.write_atomically(path, text)
 
     def close(self) -> None:
-        self.lock.close()
+        try:
+            if self.waiting:
+                self._write()
+        finally:
+            self.lock.close()
+
+    def _write(self, to_disk: bool = False) -> None:
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write("".join(self.waiting))
+            self.waiting, self.written = [], time.monotonic()
+            file.flush()
+            if to_disk:
+                os.fsync(file.fileno())
 
 
 def identity(config: Settings) -> dict[str, Any]:
@@ -81,11 +97,16 @@ def plain(config: Any) -> dict[str, Any]:
 
 def opened(config: Settings, stem: str, mine: dict[str, Any]) -> Folder:
     """The folder of this run, locked: a new one, or the one it was begun in, if it is to be resumed."""
+    if config.out is None and config.resume:
+        raise ValueError(
+            f"resume is given without out: which run is to go on? Name its folder, such as {RUNS / stem}-001."
+        )
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.folder(path)
+    _check_strangers(path)
     lock = _locked(path)
     try:
-        _check(path, config.resume, mine)
+        _check(path, config, mine)
         files.clean(path)
         if not (path / "config.json").exists():
             about = {**plain(config), **mine, **provenance()}
@@ -141,34 +162,43 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _check(path: Path, resume: bool, mine: dict[str, Any]) -> None:
+def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
     """May this run work here?"""
-    config = path / "config.json"
-    if not config.exists():
-        others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
-        if others:
-            raise FileExistsError(
-                f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another"
-                " folder."
-            )
+    if not (path / "config.json").exists():
         return
-    theirs = read_json(config)
-    check_same(str(path), theirs, mine)
-    if not resume:
-        finished = (path / "result.json").exists()
+    theirs = read_json(path / "config.json")
+    if ("rules" in theirs) != ("rules" in mine):
+        kinds = ("a comparison", "a single run")[:: 1 if "rules" in theirs else -1]
+        raise FileExistsError(f"out is {str(path)!r}, which holds {kinds[0]}, not {kinds[1]}. Name another folder.")
+    check_same(
+        str(path), {**plain(type(config)()), **theirs}, mine
+    )  # a setting that is newer than the run: its default
+    if not config.resume:
+        finished = any((path / name).exists() for name in ("result.json", "compare.json"))
         newest = checkpoint.newest(path / "checkpoints")
-        at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "with nothing saved yet"
+        at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
         raise FileExistsError(
             f"out is {str(path)!r}, which holds this very run already, {at}. Say resume to"
             f" {'see its result' if finished else 'go on with it'}, or name another folder."
         )
 
 
+def _check_strangers(path: Path) -> None:
+    """A folder that holds other things is refused before even a lock is put there."""
+    others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+    if others and not (path / "config.json").exists():
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another"
+            " folder."
+        )
+
+
 def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Refuse a run with other settings, and say which."""
-    differing = [name for name in mine if theirs.get(name) != mine[name]]
+    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
+    differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
     if differing:
-        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine[name]!r}" for name in differing[:4])
+        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine.get(name)!r}" for name in differing[:4])
         more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
         raise FileExistsError(
             f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."

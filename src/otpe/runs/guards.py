@@ -11,6 +11,7 @@ from otpe.runs import loop
 from otpe.runs.loop import Recipe, State
 
 PATIENCE = 3  # evaluations
+ALWAYS = 1 - 1e-6  # a mean of ones in float32 is not 1 for every number of neurons
 
 
 class DivergedError(FloatingPointError):
@@ -18,7 +19,7 @@ class DivergedError(FloatingPointError):
 
 
 def diverged(
-    recipe: Recipe, data: Any, seeds: Any, before: State, strides: int, rate: float, saved: Path | None
+    recipe: Recipe, data: Any, seeds: Any, before: State, strides: int, rate: float | None, saved: Path | None
 ) -> DivergedError:
     """The error for a block that began soundly: find the very step by taking the block again, one step at a time."""
     single, state, finite = replace(recipe, stride=1), before, np.ones(len(seeds), bool)
@@ -29,10 +30,11 @@ def diverged(
             break
     which = ", ".join(str(int(seed)) for seed, sound in zip(seeds, finite, strict=True) if not sound)
     whose = f" (seed {which})" if which else ""
+    now = "" if rate is None else f" (it is {rate:g})"
     last = f"the last good checkpoint is {saved}" if saved else "no checkpoint was written before"
     return DivergedError(
         f"step {int(state.step)}: weights or loss are not finite any more{whose}; {last}. Start again with a smaller"
-        f" learning_rate (it is {rate:g}), or with clip, such as 1.0, for gradients that are too large now and then"
+        f" learning_rate{now}, or with clip, such as 1.0, for gradients that are too large now and then"
     )
 
 
@@ -53,7 +55,7 @@ class RateGuard:
         """`rates` [S, layers]: spikes per neuron and time step. `last`: there will be no other evaluation."""
         self.looks += 1
         for always in (False, True):
-            stuck = rates >= 1 if always else rates <= 0
+            stuck = rates >= ALWAYS if always else rates <= 0
             self.well[always] |= ~stuck
             alarming = stuck & (self.well[always] | (self.looks >= PATIENCE) | last)
             for i in map(int, np.flatnonzero(alarming.any(0))):

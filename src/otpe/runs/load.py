@@ -22,12 +22,17 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     `net`: the network, if it was one of your own.
     """
     where = Path(path)
+    if (where / "compare.json").exists():
+        runs = ", ".join(sorted(found.parent.name for found in where.glob("*/result.json")))
+        raise ValueError(f"{where} holds a comparison. Name the folder of one of its runs: {runs}.")
     config = folder.stored(TrainConfig, where)
     newest = checkpoint.newest(where / "checkpoints")
-    if not (where / "result.json").exists() or newest is None:
+    if not (where / "result.json").exists():
         raise FileNotFoundError(
             f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}"
         )
+    if newest is None or newest.name != checkpoint.name(config.steps):
+        raise FileNotFoundError(f"{where} holds a finished run whose last checkpoint, with its weights, is gone.")
     found, (arrays, _) = folder.read_json(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
     net = _network(config, where, best) if net is None else net

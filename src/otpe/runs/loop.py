@@ -3,7 +3,7 @@
 How many strides a block has is an argument of its program, not a part of it. So however a run is cut into blocks, by
 signals, checkpoints or the speed of the machine, every step is computed by the same instructions, and a run that was
 resumed ends with the same bits. A stride is a few steps in a loop whose length is fixed, for which a GPU need not ask
-the host after each one; a run is only ever cut between two of them.
+the host after each one; a run is only ever cut between two of them. On a CPU, which has nobody to ask, it is one step.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from otpe.runs.task import Exam
 from otpe.training import gradients, online_pass
 from otpe.training.optimizer import ByValue
 
-LONGEST_STRIDE = 10
+LONGEST_STRIDE = 20
 FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their number, which is smaller
 
 
@@ -55,6 +55,12 @@ class Recipe:
     every: int
     stride: int
     traces: TraceChoice
+
+
+def longest_stride(common: int) -> int:
+    """For a run whose evaluations and last step all are multiples of this number."""
+    longest = 1 if jax.default_backend() == "cpu" else LONGEST_STRIDE
+    return max(n for n in range(1, longest + 1) if common % n == 0)
 
 
 class Best(NamedTuple):

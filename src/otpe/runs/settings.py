@@ -1,7 +1,10 @@
 """Do the settings make sense, and do they go together?"""
 
 from dataclasses import fields
-from typing import Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from otpe import check
 from otpe.datasets import Binning
@@ -27,6 +30,7 @@ USED_BY = {
 }
 COUNTS = ("steps", "batch", "seeds", "every", "eval_every", "valid_samples", "test_samples", "keep")
 MOST = 2**31
+Config = TypeVar("Config", bound=Settings)
 
 
 def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = False) -> Rule:
@@ -35,11 +39,13 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.TrainConfig(dataset=..., rule=..., ...).")
     _check_choices(config)
     for name in COUNTS:
-        check.count(name, getattr(config, name))
+        if check.count(name, getattr(config, name)) >= MOST:
+            raise ValueError(f"{name} is {getattr(config, name)}, expected less than {MOST:,}.")
+    for name in ("out", "root"):
+        if not isinstance(getattr(config, name), str | Path | None):
+            raise TypeError(f"{name} is {getattr(config, name)!r}, expected the path of a folder.")
     if not own_data:
         check_data(config)
-    if config.steps >= MOST:
-        raise ValueError(f"steps is {config.steps}, expected less than {MOST:,}.")
     if check.whole("seed", config.seed, MOST) + config.seeds > MOST:
         raise ValueError(f"seed is {config.seed} and seeds is {config.seeds}, expected less than {MOST:,} together.")
     check.number("checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every block", lambda x: x >= 0)
@@ -47,14 +53,31 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
 
 
+def plain(config: Config) -> Config:
+    """The same settings, with numbers of numpy as numbers of Python, which JSON has too."""
+    found = {field.name: getattr(config, field.name) for field in fields(config)}
+    if isinstance(config.hidden, tuple | list):
+        found["hidden"] = tuple(map(_plain, config.hidden))
+    return type(config)(**{name: _plain(value) for name, value in found.items()})
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check_data(config: Settings) -> None:
     check_use(config.dataset, config, USED_BY)
     if config.dataset == "folder" and config.units is None:
         raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as 700.")
+    if config.dataset in ENCODINGS:  # what has another name there
+        check.count("time_steps", config.time_steps)
+        check.whole("manifolds", config.manifolds, 2**32)
     if config.dataset in RECORDED:
         units = SOURCES[config.dataset].units if config.dataset in SOURCES else check.count("units", config.units)
         if config.max_steps is not None and config.dt is None:
             raise ValueError(f"max_steps is {config.max_steps} without dt. Give dt as well, or bins instead.")
+        if config.max_steps is not None:
+            check.count("max_steps", config.max_steps)
         binning(config).checked(units)
 
 
@@ -65,6 +88,8 @@ def binning(config: Settings) -> Binning:
 
 def network(config: Settings, inputs: int, classes: int) -> Network:
     """The network of these settings, for data of this shape."""
+    if not isinstance(config.hidden, tuple | list):
+        raise ValueError(f"hidden is {config.hidden!r}, expected the units of each hidden layer, such as (128, 128).")
     hidden = [check.count("hidden", width) for width in config.hidden]
     return dense(
         [inputs, *hidden, classes],

@@ -1,6 +1,7 @@
 """What is learned from, validated on and tested on."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +11,9 @@ import numpy as np
 from otpe.datasets import Dataset, folder, randman, shd, ssc
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import Split
-from otpe.datasets.named import ENCODINGS
+from otpe.datasets.named import ENCODINGS, NAMES
 from otpe.runs.config import Settings
-from otpe.runs.settings import binning
+from otpe.runs.settings import Config, binning
 
 
 class Splits(NamedTuple):
@@ -58,6 +59,11 @@ def named(config: Settings) -> Splits:
     return Splits(*(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS))
 
 
+def of_own(config: Config, data: Any) -> Config:
+    """The settings, which must not give the name of a known dataset to a user's own."""
+    return replace(config, dataset="own") if data is not None and config.dataset in NAMES else config
+
+
 def given(data: Any) -> Splits:
     """A user's own datasets, if they are three and fit together."""
     advice = "otpe.Splits(train=..., valid=..., test=...)"
@@ -76,10 +82,17 @@ def given(data: Any) -> Splits:
                 f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
                 " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
+    return splits
+
+
+def check_shapes(splits: Splits, batch: int) -> None:
+    """Do the three fit together, and is there a mini-batch to learn from?"""
     shapes = {name: (dataset.units, len(dataset.names)) for name, dataset in splits._asdict().items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"units and classes of the datasets differ: {shapes}. Expected the same in all three.")
-    return splits
+    train = splits.train
+    if isinstance(train, FrameSet) and batch > len(train):
+        raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")
 
 
 def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
@@ -90,16 +103,12 @@ def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
     return Exam(seed, -(-samples // size), size)
 
 
-def check_batch(splits: Splits, batch: int) -> None:
-    train = splits.train
-    if isinstance(train, FrameSet) and batch > len(train):
-        raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")
-
-
 def fingerprint(splits: Splits, seed: int, batch: int) -> str:
-    """Of the first mini-batch: a run that is resumed on other data would not be the same run."""
-    first, content = splits.train.batch(seed, 0, batch), hashlib.sha256()
-    for part in (first.spikes, first.labels):
-        known = np.asarray(part)
-        content.update(f"{known.dtype} {known.shape}".encode() + np.ascontiguousarray(known).tobytes())
+    """Of the first mini-batch of each dataset: a run that is resumed on other data would not be the same run."""
+    content = hashlib.sha256()
+    for dataset in {id(dataset): dataset for dataset in splits}.values():
+        size = min(batch, len(dataset)) if isinstance(dataset, FrameSet) else batch
+        for part in dataset.batch(seed, 0, size):
+            known = np.asarray(part)
+            content.update(f"{known.dtype} {known.shape}".encode() + np.ascontiguousarray(known).tobytes())
     return content.hexdigest()[:16]

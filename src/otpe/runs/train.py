@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from otpe.rulebook import Rule
 from otpe.runs import board, checkpoint, folder, guards, loop, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.loop import LONGEST_STRIDE, Recipe, Scores, State, View
+from otpe.runs.loop import Recipe, Scores, State, View
 from otpe.runs.optimizers import optimizer as named_optimizer
 from otpe.runs.pace import Pace
 from otpe.runs.progress import Bar
@@ -40,7 +41,7 @@ def train(
     A run that was stopped or killed goes on with `resume=True` in the same folder, bit for bit as if it never had been.
 
     Args:
-      data: your own datasets, in place of the one that `config.dataset` names.
+      data: your own datasets; `config.dataset` then is what you call them.
       rule: a composition of your own, in place of the one that `config.rule` names.
       net: a network of your own, in place of dense layers.
       optimizer: any optax optimizer, in place of the one that `config.optimizer` names.
@@ -50,7 +51,7 @@ def train(
       FloatingPointError: weights or loss are not finite any more.
       KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
     """
-    return prepared(config, data=data, rule=rule, net=net, optimizer=optimizer)()
+    return prepared(task.of_own(config, data), data=data, rule=rule, net=net, optimizer=optimizer)()
 
 
 @dataclass
@@ -64,17 +65,16 @@ class Run:
     folder: Folder
     identity: dict[str, Any]
     state: State
+    found: dict[str, Any] | None = None  # the result, where the run is finished
     seconds: float = 0.0  # of training until now
+    home: Path | None = None  # the folder to go on with, if it is not the run's own
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
 
     def __call__(self) -> Result:
         try:
-            found = self.folder.read_result()
-            if found is None:
-                found = self._train()
-            return from_json(
-                found, self.folder.path, self.recipe.view.net, self.state.best.params, self.folder.metrics()
-            )
+            found = self._train() if self.found is None else self.found
+            params = self.state.best.params
+            return from_json(found, self.folder.path, self.recipe.view.net, params, self.folder.metrics())
         finally:
             self.folder.close()
 
@@ -132,7 +132,7 @@ class Run:
         if not finite.all():
             saved = checkpoint.newest(self.folder.checkpoints)
             raise guards.diverged(
-                self.recipe, self.splits.train, self.seeds, before, strides, config.learning_rate, saved
+                self.recipe, self.splits.train, self.seeds, before, strides, self._learning_rate, saved
             )
         self.state = state
         if scores is None:
@@ -145,6 +145,10 @@ class Run:
             "rates": scores.rates.tolist(),
             "seconds": round(self.seconds, 3),
         }
+
+    @property
+    def _learning_rate(self) -> float | None:
+        return None if "own_optimizer" in self.identity else self.config.learning_rate
 
     def _save(self) -> None:
         self.folder.settle()
@@ -167,7 +171,7 @@ class Run:
             valid_accuracy=np.asarray(best.accuracy).tolist(),
             best_step=np.asarray(best.step).tolist(),
             loss=self.folder.metrics()[-1]["loss"],
-            learning_rate=None if "own_optimizer" in self.identity else config.learning_rate,
+            learning_rate=self._learning_rate,
             seconds=round(self.seconds, 3),
             steps_per_second=round(config.steps / self.seconds, 3),
             test_accuracy_mean=float(np.mean(accuracy)),
@@ -185,8 +189,11 @@ class Run:
         return task.exam(getattr(self.splits, split), seed, samples, self.config.batch)
 
     def _farewell(self, step: int) -> str:
-        where = self.folder.path
-        return f"stopped at step {step} of {self.config.steps}, and saved. Go on with: --resume --out {where}"
+        verb, where = ("train", self.folder.path) if self.home is None else ("compare", self.home)
+        return (
+            f"stopped at step {step} of {self.config.steps}, and saved. Go on with: otpe {verb} --resume --out {where}"
+            " (in Python: resume=True)"
+        )
 
 
 def prepared(
@@ -199,10 +206,11 @@ def prepared(
 ) -> Run:
     """Check everything, and make or open the folder. All bad input is told here."""
     chosen = settings.checked(config, rule, own_data=data is not None)
+    config = settings.plain(config)
     if config.tensorboard:
         board.check_installed()
     splits = task.named(config) if data is None else task.given(data)
-    task.check_batch(splits, config.batch)
+    task.check_shapes(splits, config.batch)
     network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
     _check_fit(network, splits)
     recipe = _recipe(config, chosen, network, optimizer, splits.train.steps)
@@ -215,21 +223,27 @@ def prepared(
     try:
         files.folder(opened.checkpoints)
         files.clean(opened.checkpoints)
-        state, seconds = _begin(opened, loop.start(recipe, seeds), mine)
+        found = opened.read_result()
+        state, seconds = _begin(opened, loop.start(recipe, seeds), mine, finished=found is not None)
     except BaseException:
         opened.close()
         raise
-    return Run(config, recipe, splits, seeds, opened, mine, state, seconds)
+    return Run(config, recipe, splits, seeds, opened, mine, state, found, seconds)
 
 
-def _begin(opened: Folder, fresh: State, mine: dict[str, Any]) -> tuple[State, float]:
+def _begin(opened: Folder, fresh: State, mine: dict[str, Any], finished: bool) -> tuple[State, float]:
     """Where the run is: at its newest checkpoint, or at the start."""
     path = checkpoint.newest(opened.checkpoints)
+    if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
+        raise FileNotFoundError(
+            f"{opened.path} holds a finished run whose last checkpoint is gone. Its numbers are in result.json; for its"
+            " weights put the checkpoint back, or train again in another folder."
+        )
     if path is None:
         opened.back_to(0)
         return fresh, 0.0
     found = checkpoint.load(path, fresh)
-    folder.check_same(str(path), found.identity, mine)
+    folder.check_same(str(path), {**folder.plain(TrainConfig()), **found.identity}, mine)
     opened.back_to(int(found.state.step))
     return found.state, found.seconds
 
@@ -241,8 +255,6 @@ def _recipe(
         updates = -(-time_steps // config.every) if config.mode == "online" else 1
         optimizer = named_optimizer(config, updates)
     check.optimizer(optimizer)
-    common = math.gcd(config.eval_every, config.steps)
-    stride = max(n for n in range(1, LONGEST_STRIDE + 1) if common % n == 0)
     return Recipe(
         view=View(net, rule.readout, config.precision, config.backend),
         rule=rule,
@@ -250,7 +262,7 @@ def _recipe(
         optimizer=ByValue(optimizer),
         batch=config.batch,
         every=config.every,
-        stride=stride,
+        stride=loop.longest_stride(math.gcd(config.eval_every, config.steps)),
         traces=config.traces,
     )
 

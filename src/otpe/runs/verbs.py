@@ -6,8 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from otpe.runs import compare, folder, train
-from otpe.runs.config import CompareConfig, Settings, TrainConfig
-from otpe.runs.result import Result, spread
+from otpe.runs.config import CompareConfig, TrainConfig
+from otpe.runs.result import spread
+
+PLOT = "pip install 'otpe[plot]'"
 
 
 def prepare_train(config: TrainConfig) -> Callable[[], int]:
@@ -61,23 +63,15 @@ def _train(run: train.Run) -> int:
 
 
 def _compare(comparison: compare.Comparison) -> int:
-    config, results = comparison.config, comparison()
-    path = comparison.folder.path
-    print(f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {config.seeds} networks (mean ± σ)\n")
+    results, path = comparison(), comparison.folder.path
+    print(f"{compare.title(comparison.config)}\n")
     print(compare.table(results))
     for line in comparison.left_out:
         print(f"  {line}")
     print(f"\nTable:   {path / 'table.txt'}\nNumbers: {path / 'compare.json'}")
-    print(f"Picture: {_picture(path, results, config)}")
+    no_plot = "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
+    print(f"Picture: {path / 'curves.png' if find_spec('matplotlib') else no_plot}")
     return 0
-
-
-def _picture(path: Path, results: list[Result], config: Settings) -> str:
-    if not find_spec("matplotlib"):
-        return "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
-    from otpe.runs import curves
-
-    return str(curves.draw(path / "curves.png", results, f"{config.dataset}, {config.seeds} networks"))
 
 
 def _warn(text: str) -> None:

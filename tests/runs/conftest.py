@@ -1,0 +1,38 @@
+"""One run, trained once; every test gets a copy of its own."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from tiny_runs import TINY
+
+import otpe
+from otpe.runs import checkpoint, loop
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """Its result. Do not change its folder."""
+    return otpe.train(replace(TINY, out=tmp_path_factory.mktemp("trained") / "run", checkpoint_seconds=0))
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    """The folder of a run that is finished."""
+    return shutil.copytree(trained.folder, tmp_path / "finished")
+
+
+@pytest.fixture
+def unfinished(trained, tmp_path):
+    """The folder of a run whose process died after step 12 was measured, and before it was saved."""
+    path = shutil.copytree(trained.folder, tmp_path / "unfinished")
+    (path / "result.json").unlink()
+    checkpoint.newest(path / "checkpoints").unlink()
+    return path
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Nothing may be computed."""
+    for name in ("start", "advance", "validate", "examine"):
+        monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))

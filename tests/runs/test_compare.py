@@ -1,0 +1,192 @@
+"""`otpe compare`: several rules on the same mini-batches and from the same initial weights."""
+
+import json
+import re
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from tiny_runs import TINY, arguments, fingerprints
+
+import otpe
+from otpe import cli
+from otpe.datasets import from_arrays
+from otpe.runs import checkpoint, compare, loop, task
+
+RULES = ("bptt", "ottt")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    made = from_arrays(rng.random((6, 9, 8)) < 0.4, np.arange(9) % 3, names=("a", "b", "c"))
+    return otpe.Splits(made, made.subset([0, 1, 2, 3, 4]), made.subset([5, 6, 7]))
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    return otpe.CompareConfig(
+        rules=RULES, modes=("offline", "online"), hidden=(), threshold=0.3, learning_rate=0.01, batch=4, steps=4, eval_every=2,
+        online_learning_rate=0.002, every=3, out=tmp_path_factory.mktemp("compared") / "here",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def compared(config, data):
+    """The results, and what the programs were given at the start of each run."""
+    begun, advance = [], loop.advance
+    with pytest.MonkeyPatch.context() as patch:
+
+        def watched(recipe, data, seeds, state, strides):
+            if strides and state.step == 0:
+                begun.append((recipe, data, seeds, state))
+            return advance(recipe, data, seeds, state, strides)
+
+        patch.setattr(loop, "advance", watched)
+        return otpe.compare(config, data=data), begun
+
+
+def test_all_begin_alike(compared, data):
+    _, begun = compared
+    assert [(recipe.rule.name, recipe.mode) for recipe, *_ in begun] == [
+        ("bptt", "offline"),
+        ("ottt", "offline"),
+        ("ottt", "online"),
+    ]
+    recipe, _, seeds, state = begun[0]
+    for other, given, same_seeds, same in begun:
+        assert given is data.train
+        assert (other.net, other.batch) == (recipe.net, recipe.batch)
+        np.testing.assert_array_equal(same_seeds, seeds)
+        jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
+    assert [other.every for other, *_ in begun] == [1, 1, 3], "offline has no use for it"
+
+
+def test_each_is_a_run_of_its_own(compared, config):
+    results, _ = compared
+    assert [result.learning_rate for result in results] == [0.01, 0.01, 0.002]
+    for result in results:
+        found = otpe.load(result.folder)
+        assert result.folder == config.out / f"{result.rule}-{result.mode}"
+        assert (found.test_accuracy, found.metrics) == (result.test_accuracy, result.metrics)
+
+
+def test_table_numbers_and_picture(compared, config):
+    results, _ = compared
+    table = (config.out / "table.txt").read_text().splitlines()
+    assert re.split(r" {2,}", table[0].strip()) == [
+        "rule",
+        "mode",
+        "test accuracy",
+        "validation",
+        "loss",
+        "learning rate",
+        "steps/s",
+    ]
+    for line, result in zip(table[1:], results, strict=True):
+        rule, mode, accuracy = line.split()[:3]
+        assert (rule, mode) == (result.rule, result.mode)
+        assert float(accuracy) == pytest.approx(result.test_accuracy[0], abs=1e-3)
+    found = json.loads((config.out / "compare.json").read_text())
+    assert found["left_out"] == ["bptt cannot learn online"]
+    assert [run["folder"] for run in found["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
+    assert [run["test_accuracy"] for run in found["runs"]] == [result.test_accuracy for result in results]
+    pytest.importorskip("matplotlib")
+    assert (config.out / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_finished_is_not_trained_again(compared, config, data, monkeypatch):
+    results, _ = compared
+    monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
+    runs = {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()}
+    again = otpe.compare(replace(config, resume=True), data=data)
+    assert [result.test_accuracy for result in again] == [result.test_accuracy for result in results]
+    assert {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()} == runs
+
+
+def test_the_command_says_what_was_left_out(compared, config, data, monkeypatch, capsys):
+    monkeypatch.setattr(task, "named", lambda _: data)
+    assert cli.main(["compare", "--resume", "--out", str(config.out)]) == 0
+    said = capsys.readouterr().out
+    assert (config.out / "table.txt").read_text() in said
+    assert "  bptt cannot learn online\n" in said
+    assert f"Picture: {config.out / 'curves.png'}" in said
+
+
+def test_what_is_missing_is_trained(compared, config, data, monkeypatch):
+    last = config.out / "ottt-online"
+    (last / "result.json").unlink()
+    checkpoint.newest(last / "checkpoints").unlink()
+    begun, advance = set(), loop.advance
+    monkeypatch.setattr(loop, "advance", lambda recipe, *rest: begun.add(recipe.mode) or advance(recipe, *rest))
+    again = otpe.compare(replace(config, resume=True), data=data)
+    assert begun == {"online"}
+    assert again[2].metrics[-1]["loss"] == compared[0][2].metrics[-1]["loss"]
+
+
+def test_a_damaged_run_is_told_before_anything_is_trained(compared, config, data, monkeypatch):
+    monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained something"))
+    newest = checkpoint.newest(config.out / "ottt-online" / "checkpoints")
+    content = newest.read_bytes()
+    newest.write_bytes(content[:-1])
+    with pytest.raises(ValueError, match=r"ottt-online.* is damaged: "):
+        compare.prepared_comparison(replace(config, resume=True), data=data)
+    newest.write_bytes(content)
+    compare.prepared_comparison(replace(config, resume=True), data=data).folder.close()
+
+
+def test_other_settings_are_refused(compared, config, data):
+    before = fingerprints(config.out)
+    with pytest.raises(FileExistsError, match=r"rules was \['bptt', 'ottt'\], now is \['ottt'\]"):
+        otpe.compare(replace(config, rules=("ottt",), resume=True), data=data)
+    with pytest.raises(FileExistsError, match=r"holds this very run already"):
+        otpe.compare(config, data=data)
+    assert fingerprints(config.out) == before
+
+
+def test_all_means_all(config, data, tmp_path):
+    comparison = compare.prepared_comparison(replace(config, rules=("all",), out=tmp_path / "all"), data=data)
+    comparison.folder.close()
+    assert [run.rule for run in comparison.runs if run.mode == "offline"] == list(otpe.rules())
+    assert [run.rule for run in comparison.runs if run.mode == "online"] == [
+        rule for rule in otpe.rules() if rule != "bptt"
+    ]
+    assert comparison.left_out == ["bptt cannot learn online"]
+
+
+SMALL = arguments(TINY)
+BAD = [
+    (["--rules"], r"rules is \(\), expected at least one, and none twice"),
+    (["--rules", "ottt", "ottt"], r"rules is \('ottt', 'ottt'\), expected at least one, and none twice"),
+    (["--modes"], r"modes is \(\), expected at least one"),
+    (["--rules", "ottt", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
+    (
+        ["--rules", "bptt", "--modes", "online"],
+        r"nothing is left to train: bptt cannot learn online. Add the mode offline",
+    ),
+    (["--steps", "0"], r"steps is 0, expected a whole number above 0"),
+    (["--modes", "online", "--online-learning-rate", "nan"], r"learning_rate is nan, expected a finite number above 0"),
+    ([*SMALL, "--leak", "nan"], r"leak is nan, expected"),
+    ([*SMALL, "--surrogate", "arctg"], r"surrogate 'arctg' is not known. Did you mean 'arctan'\?"),
+    ([*SMALL, "--out", "a-file"], r"out is 'a-file', which is a file, expected a folder"),
+]
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args[-3:]) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("mine")
+    assert cli.main(["compare", *args]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("otpe: ")
+    assert "Traceback" not in said
+    assert re.search(message, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
+
+
+@pytest.mark.parametrize("given", [TINY, "otpe"], ids=["train", "text"])
+def test_settings_of_the_wrong_kind(given):
+    with pytest.raises(TypeError, match=r"expected otpe.CompareConfig\(rules=..., ...\)"):
+        otpe.compare(given)

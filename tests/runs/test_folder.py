@@ -1,0 +1,180 @@
+"""The run folder: who may work in it, and what of it survives."""
+
+import fcntl
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import optax
+import pytest
+from tiny_runs import TINY, arguments, fingerprints, state, steps_of
+
+import otpe
+from otpe import cli
+from otpe.runs import loop
+
+
+def main(*args):
+    return cli.main(["train", *map(str, args)])
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_other_settings_are_named_and_nothing_changes(finished, resume, capsys):
+    before = fingerprints(finished)
+    other = arguments(TINY, steps=24, learning_rate=0.5, rule="ottt", out=finished)
+    assert main(*other, *["--resume"] * resume) == 2
+    said = capsys.readouterr().err
+    assert "belongs to a run with other settings" in said
+    for line in ("steps was 12, now is 24", "learning_rate was 0.03, now is 0.5", "rule was 'otpe', now is 'ottt'"):
+        assert line in said
+    assert "batch was" not in said
+    assert fingerprints(finished) == before
+
+
+def test_many_other_settings_are_counted(finished):
+    with pytest.raises(FileExistsError, match=r"steps was 12, now is 24; .*; and 2 more. Use the same ones"):
+        otpe.train(replace(TINY, steps=24, seed=5, hidden=(7,), leak=0.5, clip=1.0, out=finished))
+
+
+def test_the_same_run_again_needs_resume(finished, unfinished, capsys):
+    before = fingerprints(finished), fingerprints(unfinished)
+    assert main(*arguments(TINY, out=finished)) == 2
+    assert "this very run already, which is finished. Say resume to see its result" in capsys.readouterr().err
+    assert main(*arguments(TINY, out=unfinished)) == 2
+    assert "already, saved at step-0000000008. Say resume to go on with it, or name" in capsys.readouterr().err
+    assert (fingerprints(finished), fingerprints(unfinished)) == before
+
+
+def test_resume_without_a_run_starts_one(tmp_path, trained):
+    (tmp_path / "new").mkdir()
+    result = otpe.train(replace(TINY, out=tmp_path / "new", resume=True))
+    assert result.steps == 12
+    assert state(tmp_path / "new") == state(trained.folder)
+
+
+def test_a_finished_run_is_not_trained_again(finished, trained, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
+    before = fingerprints(finished)
+    result = otpe.train(replace(TINY, out=finished, resume=True))
+    assert (result.test_accuracy, result.loss, result.metrics) == (trained.test_accuracy, trained.loss, trained.metrics)
+    assert main("--resume", "--out", finished) == 0
+    assert f"Run folder: {finished}" in capsys.readouterr().out
+    assert fingerprints(finished) == before
+
+
+def test_settings_that_are_not_given_are_those_of_the_run(unfinished, trained):
+    assert main("--resume", "--out", unfinished) == 0
+    assert state(unfinished) == state(trained.folder)
+    assert steps_of(unfinished) == [4, 8, 12]
+
+
+def test_settings_that_are_given_must_be_those_of_the_run(unfinished, capsys):
+    before = fingerprints(unfinished)
+    assert main("--resume", f"--out={unfinished}", "--batch", "5") == 2
+    assert "other settings: batch was 4, now is 5; data was" in capsys.readouterr().err
+    assert fingerprints(unfinished) == before
+
+
+def test_what_does_not_change_the_numbers_may_change(unfinished, trained):
+    assert main("--resume", "--out", unfinished, "--keep", "1", "--checkpoint-seconds", "7") == 0
+    assert state(unfinished) == state(trained.folder)
+    assert [path.name for path in (unfinished / "checkpoints").iterdir()] == ["step-0000000012.safetensors"]
+
+
+def test_one_process_at_a_time(finished, no_training, capsys):
+    before = fingerprints(finished)
+    with (finished / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main("--resume", "--out", finished) == 2
+    assert "where another process is at work. Wait for it, or stop it." in capsys.readouterr().err
+    assert fingerprints(finished) == before
+
+
+def test_the_folder_is_free_again_after_a_refusal_and_after_a_run(finished):
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match="steps was 12"):
+            otpe.train(replace(TINY, steps=24, out=finished, resume=True))
+        otpe.train(replace(TINY, out=finished, resume=True))
+    with (finished / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert not lock.closed
+
+
+def test_metrics_behind_the_checkpoint_are_measured_again(unfinished, trained):
+    metrics = unfinished / "metrics.jsonl"
+    whole = metrics.read_text().replace("1", "2")  # not those that are kept
+    metrics.write_text(
+        metrics.read_text()[: metrics.read_text().rindex('{"step": 12')] + whole[whole.rindex('{"step"') :]
+    )
+    otpe.train(replace(TINY, out=unfinished, resume=True))
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    for line, wanted in zip(lines, trained.metrics, strict=True):
+        assert {**line, "seconds": 0} == {**wanted, "seconds": 0}
+
+
+def test_a_torn_line_is_survived(unfinished):
+    metrics = unfinished / "metrics.jsonl"
+    metrics.write_text(metrics.read_text()[:-30])
+    otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert steps_of(unfinished) == [4, 8, 12]
+
+
+def test_what_was_half_written_is_removed(unfinished):
+    partial = [unfinished / ".metrics.jsonl.0abc.partial", unfinished / "checkpoints" / ".step-12.1def.partial"]
+    for path in partial:
+        path.write_bytes(b"half")
+    otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert not [path for path in partial if path.exists()]
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+@pytest.mark.parametrize("content", ['{"steps": 1', "[]"])
+def test_a_damaged_file_gets_a_sentence(finished, name, content, capsys):
+    (finished / name).write_text(content)
+    assert main("--resume", "--out", finished) == 2
+    assert f"{finished / name} is damaged: " in capsys.readouterr().err
+
+
+def test_new_runs_are_numbered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in ("001", "002"):
+        assert otpe.train(TINY).folder.name == f"t-randman-otpe-offline-{number}"
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+OWN = {
+    "net": otpe.dense([8, 6, 3], leak=0.5, threshold=0.3),
+    "rule": otpe.rule("otpe", readout="leaky"),
+    "optimizer": optax.adamax(0.5),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_run_with_something_of_ones_own_does_not_go_on_without_it(name, finished):
+    config = json.loads((finished / "config.json").read_text())
+    (finished / "config.json").write_text(json.dumps(config | {f"own_{name}": "something"}))
+    with pytest.raises(FileExistsError, match=rf"own_{name} was 'something', now is None"):
+        otpe.train(replace(TINY, out=finished, resume=True))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_run_does_not_go_on_with_something_of_ones_own(name, finished):
+    with pytest.raises(FileExistsError, match=rf"own_{name} was None, now is ."):
+        otpe.train(replace(TINY, out=finished, resume=True), **{name: OWN[name]})
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path, trained):
+    given = replace(TINY, steps=np.int64(12), learning_rate=np.float64(0.03), out=tmp_path / "new")
+    otpe.train(given)
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["steps"] == 12
+    again = otpe.train(replace(TINY, out=tmp_path / "new", resume=True))
+    assert again.test_accuracy == otpe.load(tmp_path / "new").test_accuracy == trained.test_accuracy
+
+
+def test_config_tells_settings_versions_and_data(trained):
+    config = json.loads((trained.folder / "config.json").read_text())
+    assert config["versions"].keys() == {"otpe", "python", "jax", "jaxlib", "optax", "numpy", "safetensors"}
+    assert config["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert config["hidden"] == [6]
+    assert config.keys() >= {"commit", "device", "platform", "data"}

@@ -1,0 +1,224 @@
+"""What `otpe train` and `otpe.train` say to settings that make no sense."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import optax
+import pytest
+import tiny_events
+from tiny_runs import TINY, arguments
+
+import otpe
+from otpe import cli
+from otpe.datasets import from_arrays
+from otpe.runs import config, settings
+
+SMALL = arguments(TINY)  # for what is told only once the data is there
+BAD = [
+    (["--dataset", "sdh"], r"dataset 'sdh' is not known. Did you mean 'shd'\? Expected one of: 't-randman'"),
+    (["--rule", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
+    (["--optimizer", "adamx"], r"optimizer 'adamx' is not known. Did you mean 'adamax'\?"),
+    ([*SMALL, "--surrogate", "fast sigmoid!"], r"surrogate 'fast sigmoid!' is not known. Did you mean 'fast-sigmoid'\?"),
+    (["--optimizer", "adam", "--momentum", "0.9"], r"momentum is 0.9, but adam has none.*use one of: sgd, rmsprop"),
+    (["--optimizer", "sgd", "--weight-decay", "0.1"], r"weight_decay is 0.1, but sgd has none.*adamw, nadamw, lamb, lion"),
+    (["--every", "5"], r"every is 5, which is for mode 'online', but the mode is 'offline'"),
+    (["--traces", "dense"], r"traces is 'dense', which is for mode 'online', but the mode is 'offline'"),
+    (["--final-rate", "0.1"], r"final_rate is 0.1, but the schedule is constant. Choose linear, cosine or exponential"),
+    (["--schedule", "exponential", "--final-rate", "0"], r"final_rate is 0, which an exponential schedule never reaches"),
+    (["--schedule", "linear", "--final-rate", "2"], r"final_rate is 2.0, expected a share from 0 to 1"),
+    (["--warmup", "2000"], r"warmup is 2000, expected less than the 2000 steps of the run"),
+    (["--warmup", "-1"], r"warmup is -1, expected a whole number from 0"),
+    (["--rule", "bptt", "--mode", "online"], r"rule 'bptt' cannot learn online.*Use mode 'offline', or a rule"),
+    (["--bins", "3"], r"bins is 3, but t-randman has no use for it: it is for shd, ssc and folder"),
+    (["--root", "x"], r"root is 'x', but t-randman has no use for it"),
+    (["--dataset", "shd", "--classes", "3"], r"classes is 3, but shd has no use for it: it is for t-randman and r-randman"),
+    (["--dataset", "shd", "--test-samples", "3"], r"test_samples is 3, but shd has no use for it"),
+    (["--dataset", "shd", "--units", "70"], r"units is 70, but shd has no use for it: it is for t-randman, r-randman and folder"),
+    (["--dataset", "ssc", "--validation", "stratified"], r"validation is 'stratified', but ssc has no use for it"),
+    (["--dataset", "shd", "--max-steps", "5"], r"max_steps is 5 without dt. Give dt as well, or bins instead"),
+    (["--dataset", "shd", "--bins", "5", "--dt", "0.1"], r"bins is 5 and dt is 0.1, expected one of them"),
+    (["--dataset", "shd", "--dt", "0.1", "--max-steps", "0"], r"max_steps is 0, expected a whole number above 0"),
+    (["--dataset", "shd", "--dt", "nan"], r"dt is nan, expected seconds"),
+    (["--dataset", "shd", "--pool", "3"], r"pool is 3, which does not divide 700 units"),
+    (["--dataset", "shd"], r"data/shd/shd_train.h5 is not there, nor its .zip"),
+    (["--dataset", "folder"], r"units is not given, and a folder does not tell"),
+    (["--dataset", "folder", "--units", "8"], r"data/folder holds no train.h5"),
+    (["--steps", "9" * 12], r"steps is 9{12}, expected less than 2,147,483,648"),
+    (["--test-samples", "9" * 12], r"test_samples is 9{12}, expected less than 2,147,483,648"),
+    (["--seed", "-1"], r"seed is -1, expected a whole number from 0"),
+    (["--seed", str(2**31)], r"seed is 2147483648, expected a whole number from 0 to 2,147,483,647"),
+    (["--seed", str(2**31 - 1), "--seeds", "2"], r"seed is 2147483647 and seeds is 2, expected less than"),
+    (["--checkpoint-seconds", "-1"], r"checkpoint_seconds is -1.0, expected seconds, or 0 for every block"),
+    (["--checkpoint-seconds", "nan"], r"checkpoint_seconds is nan, expected seconds"),
+    (["--learning-rate", "0"], r"learning_rate is 0.0, expected a finite number above 0, such as 1e-3"),
+    (["--learning-rate", "-1"], r"learning_rate is -1.0, expected a finite number above 0"),
+    (["--learning-rate", "nan"], r"learning_rate is nan, expected a finite number above 0"),
+    (["--learning-rate", "inf"], r"learning_rate is inf, expected a finite number above 0"),
+    (["--clip", "0"], r"clip is 0.0, expected a finite number above 0"),
+    (["--clip", "nan"], r"clip is nan, expected a finite number above 0"),
+    (["--optimizer", "sgd", "--momentum", "1"], r"momentum is 1.0, expected a number from 0 on, below 1"),
+    (["--optimizer", "lion", "--weight-decay", "inf"], r"weight_decay is inf, expected a number from 0 on, below inf"),
+    (["--dims", "0"], r"dims is 0, expected a whole number above 0"),
+    (["--alpha", "nan"], r"alpha is nan, expected a number above 0 and at most 10"),
+    (["--time-steps", "0"], r"time_steps is 0, expected a whole number above 0"),
+    (["--manifolds", "-1"], r"manifolds is -1, expected a whole number from 0"),
+    ([*SMALL, "--hidden", "0"], r"hidden is 0, expected a whole number above 0"),
+    ([*SMALL, "--leak", "1.5"], r"leak is 1.5, expected"),
+    ([*SMALL, "--leak", "nan"], r"leak is nan, expected"),
+    ([*SMALL, "--threshold", "0"], r"threshold is 0.0, expected"),
+    ([*SMALL, "--threshold", "inf"], r"threshold is inf, expected"),
+    ([*SMALL, "--slope", "0"], r"slope is 0.0, expected"),
+    ([*SMALL, "--out", "a-file"], r"out is 'a-file', which is a file, expected a folder"),
+    ([*SMALL, "--out", "a-file/below"], r"out is 'a-file/below', which cannot be made: Not a directory"),
+]  # fmt: skip
+BAD += [
+    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in settings.COUNTS
+]
+
+
+def spoken(args):
+    return " ".join(args).replace(" ".join(SMALL), "tiny")
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[spoken(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("mine")
+    assert cli.main(["train", *args]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("otpe: ")
+    assert "Traceback" not in said
+    assert re.search(message, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
+    assert (tmp_path / "a-file").read_text() == "mine"
+
+
+WRONG = {
+    "steps": ({"steps": 1.5}, ValueError, r"steps is 1.5, expected a whole number above 0"),
+    "a flag as a number": ({"steps": True}, ValueError, r"steps is True, expected a whole number"),
+    "text for a number": ({"batch": "12"}, ValueError, r"batch is '12', expected a whole number"),
+    "rate": ({"learning_rate": "fast"}, ValueError, r"learning_rate is 'fast', expected a finite number"),
+    "seed": ({"seed": 0.5}, ValueError, r"seed is 0.5, expected a whole number from 0"),
+    "flag": ({"resume": "yes"}, TypeError, r"resume is 'yes', expected True or False"),
+    "mode": ({"mode": "of-line"}, ValueError, r"mode 'of-line' is not known. Did you mean 'offline'\?"),
+    "schedule": ({"schedule": "cosinus"}, ValueError, r"schedule 'cosinus' is not known. Did you mean 'cosine'\?"),
+    "reset": ({"reset": None}, ValueError, r"reset None is not known"),
+    "dataset": ({"dataset": None}, ValueError, r"dataset None is not known"),
+    "rule": ({"rule": "otpe2"}, ValueError, r"rule 'otpe2' is not known"),
+    "optimizer": ({"optimizer": optax.adam(1e-3)}, ValueError, r"optimizer .* is not known"),
+    "one hidden layer": ({"hidden": 6}, ValueError, r"hidden is 6, expected the units of each hidden layer, such as \(128, 128\)"),
+    "hidden layers": ({"hidden": ("6",)}, ValueError, r"hidden is '6', expected a whole number above 0"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("kind", WRONG)
+def test_settings_of_the_wrong_type(kind, tmp_path):
+    change, error, message = WRONG[kind]
+    with pytest.raises(error, match=message):
+        otpe.train(replace(TINY, out=tmp_path / "new", **change))
+    assert not list(tmp_path.iterdir())
+
+
+def made(units=8, classes=3, recordings=10):
+    spikes = np.random.default_rng(0).integers(0, 2, (6, recordings, units))
+    return from_arrays(spikes, np.arange(recordings) % classes)
+
+
+class Foreign:
+    """Has all that a dataset has, but JAX does not know it."""
+
+    steps, units, names = 6, 8, ("a", "b", "c")
+
+    def batch(self, *_):
+        return made().batch(0, 0, 4)
+
+
+GIVEN = {
+    "data": ({"data": 3}, r"data is a int, expected three datasets: otpe.Splits\(train=..., valid=..., test=...\)"),
+    "two datasets": ({"data": (made(), made())}, r"data is a tuple, expected three datasets"),
+    "no datasets": ({"data": (1, 2, 3)}, r"data.train is a int without steps, units, names, batch, expected a dataset"),
+    "not a pytree": ({"data": (Foreign(),) * 3}, r"data.train is a Foreign, which JAX does not know.*register"),
+    "units": ({"data": (made(), made(), made(units=7))}, r"units and classes of the datasets differ: .*'test': \(7, 3\)"),
+    "few recordings": ({"data": (made(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
+    "net": ({"net": 3}, r"net is a int, expected a network such as otpe.dense"),
+    "inputs": ({"net": otpe.dense([9, 3])}, r"net takes \[9\] inputs and has 3 outputs, but the data has 8 units and 3 classes"),
+    "outputs": ({"net": otpe.dense([8, 2])}, r"has 2 outputs.*Build it with otpe.dense\(\[8, ..., 3\]\)"),
+    "optimizer": ({"optimizer": 3}, r"optimizer is 3, expected an optax optimizer such as optax.adamax\(1e-3\)"),
+    "no optimizer yet": ({"optimizer": optax.adam}, r"expected an optax optimizer such as"),
+    "rule": ({"rule": 3}, r"rule 3 is not known"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("kind", GIVEN)
+def test_what_is_given_in_place_of_a_name(kind, tmp_path):
+    given, message = GIVEN[kind]
+    with pytest.raises((ValueError, TypeError), match=message):
+        otpe.train(replace(TINY, out=tmp_path / "new"), **given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["otpe", None, otpe.CompareConfig(), {"steps": 3}], ids=lambda x: type(x).__name__)
+def test_settings_that_are_none(given):
+    with pytest.raises(TypeError, match=rf"config is a {type(given).__name__}, expected otpe.TrainConfig\(dataset="):
+        otpe.train(given)
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_batch_larger_than_the_recordings(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    for split in ("train", "test"):
+        tiny_events.make(tmp_path / "data" / f"{split}.h5")
+    args = ["--dataset", "folder", "--root", "data", "--units", "12", "--bins", "6", "--batch", "19"]
+    assert cli.main(["train", *args]) == 2
+    assert "batch is 19, more than the 18 recordings to learn from. Use a smaller batch." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+    assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
+    assert "where nothing may be written. Name another folder." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_folder_with_other_things_is_left_as_it_is(tmp_path, capsys):
+    (tmp_path / "letter.txt").write_text("mine")
+    assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
+    assert "which holds other things (letter.txt), but no run. Name another folder." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert cli.main(["train", *SMALL, "--tensorboard", "--out", str(tmp_path / "new")]) == 2
+    assert "Use: pip install 'otpe[tensorboard]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_leak_is_that_of_the_paper_in_both_places():
+    assert config.PAPER_LEAK == otpe.network.PAPER_LEAK
+
+
+def test_settings_import_no_jax():
+    code = """
+import sys, otpe.runs.config
+from otpe import cli
+for verb in ("train", "compare"):
+    try:
+        cli.main([verb, "--help"])
+    except SystemExit as stop:
+        assert stop.code == 0
+assert "jax" not in sys.modules
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "--learning-rate" in said
+    assert "--online-learning-rate" in said

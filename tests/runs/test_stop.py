@@ -1,0 +1,88 @@
+"""Ctrl-C and SIGTERM: the state is saved, and the run goes on as if nothing had happened."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from tiny_runs import TINY, arguments, state, steps_of
+
+import otpe
+from otpe import cli
+from otpe.runs import checkpoint, loop
+
+LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)  # in strides of 4, so that the programs are those of TINY
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What comes out when nobody interferes."""
+    return state(otpe.train(replace(LONG, out=tmp_path_factory.mktemp("whole") / "run")).folder)
+
+
+def begun(out):
+    """A process at work on the run, which has measured something already."""
+    command = [sys.executable, "-m", "otpe.cli", "train", *arguments(LONG, out=out)]
+    process = subprocess.Popen(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, stderr=subprocess.PIPE, text=True)
+    while not (out / "metrics.jsonl").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_process_saves_and_leaves(number, status, tmp_path, whole):
+    out = tmp_path / "run"
+    process = begun(out)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    step = int(re.search(r"otpe: stopped at step (\d+) of 31936, and saved", said)[1])
+    assert f"Go on with: --resume --out {out}" in said
+    assert "Traceback" not in said
+    assert checkpoint.newest(out / "checkpoints").stem == f"step-{step:010}"
+    assert 0 < step < LONG.steps
+    assert cli.main(["train", "--resume", "--out", str(out)]) == 0
+    assert steps_of(out) == list(range(LONG.eval_every, LONG.steps + 1, LONG.eval_every))
+    assert state(out) == whole
+
+
+@pytest.fixture
+def pressed(monkeypatch):
+    """Ctrl-C as soon as step 4 is done, while the next block runs. How often programs were called, by step."""
+    calls, advance = [], loop.advance
+
+    def watched(recipe, data, seeds, before, strides):
+        calls.append(int(before.step))
+        if before.step == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(recipe, data, seeds, before, strides)
+
+    monkeypatch.setattr(loop, "advance", watched)
+    return calls
+
+
+def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys):
+    out = tmp_path / "run"
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match=r"stopped at step 8 of 12, and saved"):
+        otpe.train(replace(TINY, out=out))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
+    assert pressed == [0, 0, 4], "one of them compiles only"
+    assert steps_of(out) == [4, 8]
+    assert checkpoint.newest(out / "checkpoints").stem == "step-0000000008"
+    otpe.train(replace(TINY, out=out, resume=True))
+    assert state(out) == state(trained.folder)
+
+
+def test_a_comparison_names_its_own_folder(pressed, tmp_path, capsys):
+    out = tmp_path / "compared"
+    assert cli.main(["compare", *arguments(TINY, out=out), "--rules", "otpe"]) == 130
+    assert f"Go on with: --resume --out {out}\n" in capsys.readouterr().err
+    assert cli.main(["compare", "--resume", "--out", str(out)]) == 0
+    assert (out / "table.txt").read_text().count("\n") == 2

@@ -1,0 +1,122 @@
+"""Files of arrays: whole, or refused with a sentence."""
+
+import json
+import re
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import otpe
+from otpe import tensors
+
+KIND = "thing"
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "a": rng.standard_normal((3, 4)).astype(np.float32),
+        "b.0": rng.integers(0, 255, (5,)).astype(np.uint8),
+        "nothing": np.zeros((0, 2)),
+        "scalar": np.float64(np.nan),
+        "transposed": rng.standard_normal((2, 3)).T,
+    }
+    tensors.write(tmp_path / "file", KIND, arrays, {"step": 3, "seconds": 0.1, "nested": {"name": "ä"}})
+    return tmp_path / "file"
+
+
+def header(path):
+    """Its length, and what it says."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    return size, json.loads(content[8 : 8 + size])
+
+
+def with_header(path, **change):
+    """Rewrite what the header says about the file, its numbers untouched."""
+    size, said = header(path)
+    said["__metadata__"] |= change
+    text = json.dumps(said).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + size :])
+
+
+def test_a_round_trip_is_bitwise(tmp_path):
+    given = {
+        "bits": np.array([0x7FC00001, 0x80000000, 1], np.uint32).view(
+            np.float32
+        ),  # a NaN with a payload, −0, a denormal
+        "half": np.arange(3).astype(ml_dtypes.bfloat16),
+        "flag": np.array([True, False]),
+        "row": np.asfortranarray(np.arange(6).reshape(2, 3)),
+        "step": np.int32(7),
+    }
+    tensors.write(tmp_path / "file", KIND, given, {"step": 7})
+    found, about = tensors.read(tmp_path / "file", KIND)
+    assert about == {"kind": KIND, "step": 7}
+    assert found.keys() == given.keys()
+    for name, array in given.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        assert found[name].tobytes() == array.tobytes()
+
+
+def test_a_file_cut_short_anywhere_is_refused(path):
+    content = path.read_bytes()
+    for length in sorted({*range(0, len(content), 29), 1, 7, 8, 9, len(content) - 1}):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))} is damaged: "):
+            tensors.read(path, KIND)
+
+
+def test_a_file_that_goes_on_behind_its_end_is_refused(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ValueError, match=r"is damaged: "):
+        tensors.read(path, KIND)
+
+
+def test_a_flipped_bit_is_refused_wherever_it_is(path):
+    content = path.read_bytes()
+    for bit in range(0, 8 * len(content), 3):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"is damaged: |none of otpe's|has the format "):
+            tensors.read(path, KIND)
+
+
+def test_a_file_of_somebody_else(tmp_path):
+    save_file({"a": np.zeros(3)}, tmp_path / "file", {"about": "mine"})
+    with pytest.raises(ValueError, match=r"is a safetensors file, but none of otpe's: it has no hash of its content"):
+        tensors.read(tmp_path / "file", KIND)
+
+
+def test_a_file_of_another_kind(path):
+    with pytest.raises(ValueError, match=r"is a thing, expected a cake"):
+        tensors.read(path, "cake")
+
+
+def test_a_file_of_a_newer_version(path):
+    with_header(path, format="2")
+    with pytest.raises(
+        ValueError, match=r"has the format 2, which a newer otpe wrote; this one reads 1. Update otpe: pip"
+    ):
+        tensors.read(path, KIND)
+
+
+def test_what_is_said_about_the_numbers_is_part_of_the_hash(path):
+    with_header(path)
+    assert tensors.read(path, KIND)[1]["step"] == 3
+    _, said = header(path)
+    with_header(path, about=said["__metadata__"]["about"].replace('"step": 3', '"step": 4'))
+    with pytest.raises(ValueError, match=r"does not match the hash"):
+        tensors.read(path, KIND)
+
+
+def test_nothing_that_could_run_code_is_read():
+    for path in Path(otpe.__file__).parent.rglob("*.py"):
+        source = path.read_text()
+        assert not re.search(r"\b(pickle|cloudpickle|dill|joblib|marshal|shelve)\b", source), path
+        assert "allow_pickle=True" not in source.replace(" ", ""), path
