@@ -32,6 +32,11 @@ def config(tmp_path_factory):
     )  # fmt: skip
 
 
+def run(config, data):
+    """These data under the name of known ones, so that the command can go on with them."""
+    return compare.prepared_comparison(config, data=data)()
+
+
 @pytest.fixture(scope="module")
 def compared(config, data):
     """The results, and what the programs were given at the start of each run."""
@@ -44,7 +49,7 @@ def compared(config, data):
             return advance(recipe, data, seeds, state, strides)
 
         patch.setattr(loop, "advance", watched)
-        return otpe.compare(config, data=data), begun
+        return run(config, data), begun
 
 
 def test_all_begin_alike(compared, data):
@@ -57,7 +62,7 @@ def test_all_begin_alike(compared, data):
     recipe, _, seeds, state = begun[0]
     for other, given, same_seeds, same in begun:
         assert given is data.train
-        assert (other.net, other.batch) == (recipe.net, recipe.batch)
+        assert (other.view.net, other.batch) == (recipe.view.net, recipe.batch)
         np.testing.assert_array_equal(same_seeds, seeds)
         jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
     assert [other.every for other, *_ in begun] == [1, 1, 3], "offline has no use for it"
@@ -100,7 +105,7 @@ def test_what_is_finished_is_not_trained_again(compared, config, data, monkeypat
     results, _ = compared
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
     runs = {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()}
-    again = otpe.compare(replace(config, resume=True), data=data)
+    again = run(replace(config, resume=True), data)
     assert [result.test_accuracy for result in again] == [result.test_accuracy for result in results]
     assert {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()} == runs
 
@@ -120,7 +125,7 @@ def test_what_is_missing_is_trained(compared, config, data, monkeypatch):
     checkpoint.newest(last / "checkpoints").unlink()
     begun, advance = set(), loop.advance
     monkeypatch.setattr(loop, "advance", lambda recipe, *rest: begun.add(recipe.mode) or advance(recipe, *rest))
-    again = otpe.compare(replace(config, resume=True), data=data)
+    again = run(replace(config, resume=True), data)
     assert begun == {"online"}
     assert again[2].metrics[-1]["loss"] == compared[0][2].metrics[-1]["loss"]
 
@@ -139,9 +144,9 @@ def test_a_damaged_run_is_told_before_anything_is_trained(compared, config, data
 def test_other_settings_are_refused(compared, config, data):
     before = fingerprints(config.out)
     with pytest.raises(FileExistsError, match=r"rules was \['bptt', 'ottt'\], now is \['ottt'\]"):
-        otpe.compare(replace(config, rules=("ottt",), resume=True), data=data)
+        run(replace(config, rules=("ottt",), resume=True), data)
     with pytest.raises(FileExistsError, match=r"holds this very run already"):
-        otpe.compare(config, data=data)
+        run(config, data)
     assert fingerprints(config.out) == before
 
 

@@ -45,12 +45,12 @@ def test_the_step_is_named_and_what_was_good_is_kept(tmp_path, capsys):
         f"otpe: step {step}: weights or loss are not finite any more (seed 1); the last good checkpoint is {newest}."
     )
     assert "Start again with a smaller learning_rate (it is 0.03), or with clip" in said
-    assert newest.stem == f"step-{step // 4 * 4:010}"
+    assert step // 4 * 4 <= int(newest.stem.removeprefix("step-")) < step
     assert steps_of(out)[-1] == step // 4 * 4
     assert not (out / "result.json").exists()
     before = state(out)
     with pytest.raises(FloatingPointError, match=rf"^step {step}: .*{newest.name}"):
-        otpe.train(replace(WILD, out=out, resume=True))
+        otpe.train(replace(WILD, out=out, resume=True, checkpoint_seconds=1000))
     assert state(out) == before
 
 

@@ -15,7 +15,7 @@ import otpe
 from otpe import cli
 from otpe.runs import checkpoint, loop
 
-LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)  # in strides of 4, so that the programs are those of TINY
+LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_a_process_saves_and_leaves(number, status, tmp_path, whole):
     _, said = process.communicate(timeout=60)
     assert process.returncode == status, said
     step = int(re.search(r"otpe: stopped at step (\d+) of 31936, and saved", said)[1])
-    assert f"Go on with: --resume --out {out}" in said
+    assert f"Go on with: otpe train --resume --out {out} (in Python: resume=True)" in said
     assert "Traceback" not in said
     assert checkpoint.newest(out / "checkpoints").stem == f"step-{step:010}"
     assert 0 < step < LONG.steps
@@ -73,7 +73,7 @@ def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys
         otpe.train(replace(TINY, out=out))
     assert signal.getsignal(signal.SIGINT) is before
     assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
-    assert pressed == [0, 0, 4], "one of them compiles only"
+    assert pressed == [0, 0, 1, 4], "one of them compiles only"
     assert steps_of(out) == [4, 8]
     assert checkpoint.newest(out / "checkpoints").stem == "step-0000000008"
     otpe.train(replace(TINY, out=out, resume=True))
@@ -83,6 +83,6 @@ def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys
 def test_a_comparison_names_its_own_folder(pressed, tmp_path, capsys):
     out = tmp_path / "compared"
     assert cli.main(["compare", *arguments(TINY, out=out), "--rules", "otpe"]) == 130
-    assert f"Go on with: --resume --out {out}\n" in capsys.readouterr().err
+    assert f"Go on with: otpe compare --resume --out {out} " in capsys.readouterr().err
     assert cli.main(["compare", "--resume", "--out", str(out)]) == 0
     assert (out / "table.txt").read_text().count("\n") == 2

@@ -28,7 +28,6 @@ def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], k
         tensors.write(path, KIND, arrays, about)
     except OSError as error:
         raise OSError(
-            error.errno,
             f"{path} cannot be written: {error.strerror}. Earlier checkpoints are untouched; make room, and go on with"
             " resume",
         ) from None
