@@ -1,0 +1,25 @@
+"""Trains by every rule in every mode it has, one after the other, in the folder that is given; goes on where it was.
+
+python tests/every_run.py FOLDER
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tiny_runs import TINY
+
+import otpe
+
+LONGER = replace(TINY, steps=600, eval_every=40, seeds=2, checkpoint_seconds=0.0, resume=True)
+
+
+def configs(folder):
+    for rule in otpe.rules():
+        for mode in ("offline", "online")[: 1 + otpe.rule(rule).has_steps]:
+            yield replace(LONGER, rule=rule, mode=mode, out=Path(folder) / f"{rule}-{mode}")
+
+
+if __name__ == "__main__":
+    for config in configs(sys.argv[1]):
+        otpe.train(config)

@@ -1,0 +1,71 @@
+"""`kill -9` at random moments, again and again: every run ends with the bits it would have ended with."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import every_run
+from tiny_runs import state, steps_of
+
+from otpe.runs import checkpoint
+
+SCRIPT = Path(every_run.__file__)
+
+
+def begun(folder):
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(folder)]
+    return subprocess.Popen(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(found, process):
+    while not found() and process.poll() is None:
+        time.sleep(0.002)
+
+
+def killed(folder, out, moment):
+    """Train until a random moment of this run, and die. Were there checkpoints to go on from?"""
+    process = begun(folder)
+    saved = moment.random() < 0.7  # else it may not have come so far
+    wait_for(lambda: checkpoint.newest(out / "checkpoints") if saved else out.exists(), process)
+    time.sleep(moment.uniform(0, 0.3 if saved else 2.0))
+    process.send_signal(signal.SIGKILL)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGKILL, said
+    return checkpoint.newest(out / "checkpoints") is not None and not (out / "result.json").exists()
+
+
+def finished(folder):
+    process = begun(folder)
+    said = process.communicate(timeout=600)[1]
+    assert process.returncode == 0, said
+
+
+def numbers(out):
+    """All that was measured, but for the time it took."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    timeless = [{name: value for name, value in line.items() if "second" not in name} for line in lines]
+    result = json.loads((out / "result.json").read_text())
+    return timeless, {name: value for name, value in result.items() if "second" not in name}
+
+
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path):
+    moment = random.Random(os.urandom(8).hex())  # other moments every time
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    alone = begun(whole)
+    kills = [killed(broken, config.out, moment) for config in every_run.configs(broken)]
+    assert len(kills) >= 20
+    assert sum(kills) >= 5, "some of them in the middle, with something to go on from"
+    finished(broken)
+    assert alone.communicate(timeout=600)[1] is not None
+    assert alone.returncode == 0
+    for config in every_run.configs(broken):
+        other = whole / config.out.name
+        assert state(config.out) == state(other), config.out.name
+        assert numbers(config.out) == numbers(other), config.out.name
+        assert steps_of(config.out) == list(range(40, 601, 40))
+        assert not list(config.out.rglob("*.partial"))
