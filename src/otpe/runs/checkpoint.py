@@ -22,7 +22,7 @@ class Checkpoint(NamedTuple):
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
     """Write the state beside the earlier ones, and only then remove those that are too many."""
     path = folder / name(int(state.step))
-    arrays = {name: _plain(leaf) for name, leaf in named(state).items()}
+    arrays = {name: np.asarray(_numbers(leaf)) for name, leaf in named(state).items()}
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
     try:
         tensors.write(path, KIND, arrays, about)
@@ -50,11 +50,12 @@ def newest(folder: Path) -> Path | None:
 
 
 def load(path: Path, like: State) -> Checkpoint:
-    """The checkpoint, if it is whole and has the structure, shapes and types of `like`."""
+    """The checkpoint, if it is whole and has the structure, shapes and types of `like`, of which no more is asked."""
     try:
         arrays, about = tensors.read(path, KIND)
         expected = named(like)
-        shapes = {name: (_plain(leaf).shape, _plain(leaf).dtype) for name, leaf in expected.items()}
+        plain = {name: jax.eval_shape(_numbers, leaf) for name, leaf in expected.items()}
+        shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:
             raise ValueError(f"{path} holds the state of another network or optimizer.")
     except tensors.NewerFormatError:
@@ -79,15 +80,17 @@ def named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
 
 
-def _plain(leaf: Any) -> np.ndarray:
-    """As numpy; random keys, which some optimizers keep, as the numbers they are made of."""
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+def _numbers(leaf: Any) -> Any:
+    """Random keys, which some optimizers keep, as the numbers they are made of."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
 def _like(array: np.ndarray, leaf: Any) -> Any:
-    if _is_key(leaf):
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(array)
+    if not _is_key(leaf):
+        return jnp.asarray(array)
+    kinds = []
+    jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), leaf)
+    return jax.random.wrap_key_data(jnp.asarray(array), impl=kinds[0])
 
 
 def _is_key(leaf: Any) -> bool:

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,14 +225,14 @@ def prepared(
         files.folder(opened.checkpoints)
         files.clean(opened.checkpoints)
         found = opened.read_result()
-        state, seconds = _begin(opened, loop.start(recipe, seeds), mine, finished=found is not None)
+        state, seconds = _begin(opened, partial(loop.start, recipe, seeds), mine, finished=found is not None)
     except BaseException:
         opened.close()
         raise
     return Run(config, recipe, splits, seeds, opened, mine, state, found, seconds)
 
 
-def _begin(opened: Folder, fresh: State, mine: dict[str, Any], finished: bool) -> tuple[State, float]:
+def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool) -> tuple[State, float]:
     """Where the run is: at its newest checkpoint, or at the start."""
     path = checkpoint.newest(opened.checkpoints)
     if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
@@ -241,8 +242,8 @@ def _begin(opened: Folder, fresh: State, mine: dict[str, Any], finished: bool) -
         )
     if path is None:
         opened.back_to(0)
-        return fresh, 0.0
-    found = checkpoint.load(path, fresh)
+        return start(), 0.0
+    found = checkpoint.load(path, jax.eval_shape(start))
     folder.check_same(str(path), {**folder.plain(TrainConfig()), **found.identity}, mine)
     opened.back_to(int(found.state.step))
     return found.state, found.seconds
