@@ -1,6 +1,6 @@
 """Trains by every rule in every mode it has, one after the other, in the folder that is given; goes on where it was.
 
-python tests/every_run.py FOLDER
+python tests/every_run.py FOLDER [FIRST]     # from the run with this number on
 """
 
 import sys
@@ -21,5 +21,6 @@ def configs(folder):
 
 
 if __name__ == "__main__":
-    for config in configs(sys.argv[1]):
+    folder, first = [*sys.argv[1:], "0"][:2]
+    for config in [*configs(folder)][int(first) :]:
         otpe.train(config)

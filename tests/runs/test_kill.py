@@ -17,9 +17,12 @@ from otpe.runs import checkpoint
 SCRIPT = Path(every_run.__file__)
 
 
-def begun(folder):
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(folder)]
-    return subprocess.Popen(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, stderr=subprocess.PIPE, text=True)
+def begun(folder, first=0):
+    """A process that trains. Compiled programs are kept for the next one, to save time; test_stop.py goes without."""
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(folder), str(first)]
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(folder / "programs"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    env = os.environ | {"JAX_ENABLE_X64": "1", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"} | kept
+    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for(found, process):
@@ -27,9 +30,9 @@ def wait_for(found, process):
         time.sleep(0.002)
 
 
-def killed(folder, out, moment):
+def killed(folder, number, out, moment):
     """Train until a random moment of this run, and die. Were there checkpoints to go on from?"""
-    process = begun(folder)
+    process = begun(folder, number)
     saved = moment.random() < 0.7  # else it may not have come so far
     wait_for(lambda: checkpoint.newest(out / "checkpoints") if saved else out.exists(), process)
     time.sleep(moment.uniform(0, 0.3 if saved else 2.0))
@@ -57,7 +60,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path):
     moment = random.Random(os.urandom(8).hex())  # other moments every time
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     alone = begun(whole)
-    kills = [killed(broken, config.out, moment) for config in every_run.configs(broken)]
+    kills = [killed(broken, i, config.out, moment) for i, config in enumerate(every_run.configs(broken))]
     assert len(kills) >= 20
     assert sum(kills) >= 5, "some of them in the middle, with something to go on from"
     finished(broken)
