@@ -6,12 +6,21 @@ from typing import Any
 
 
 class Bar:
+    """Comes up at once, saying that programs are compiled; its clock runs from `begin` on."""
+
     def __init__(self, name: str, done: int, steps: int) -> None:
-        self.tty, self.steps, self.bar = sys.stderr.isatty(), steps, None
+        self.name, self.tty, self.steps, self.bar = name, sys.stderr.isatty(), steps, None
         if self.tty and find_spec("tqdm"):
             from tqdm import tqdm
 
-            self.bar: Any = tqdm(initial=done, total=steps, desc=name, unit="step", dynamic_ncols=True, smoothing=0.1)
+            self.bar: Any = tqdm(
+                initial=done, total=steps, desc=f"{name}, compiling", unit="step", dynamic_ncols=True, smoothing=0.1
+            )
+
+    def begin(self) -> None:
+        if self.bar is not None:
+            self.bar.unpause()
+            self.bar.set_description(self.name)
 
     def advance(self, step: int) -> None:
         if self.bar is not None:
@@ -23,13 +32,16 @@ class Bar:
         elif self.tty:
             print(f"{step}/{self.steps}  loss {loss:.3f}, accuracy {accuracy:.3f}", file=sys.stderr, flush=True)
 
-    def say(self, text: str) -> None:
-        """A line that does not tear the bar apart."""
-        if self.bar is not None:
-            self.bar.write(text, file=sys.stderr)
-        else:
-            print(text, file=sys.stderr, flush=True)
-
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+def say(text: str) -> None:
+    """A line that does not tear a bar apart."""
+    if find_spec("tqdm"):
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr)
+        return
+    print(text, file=sys.stderr, flush=True)

@@ -87,6 +87,7 @@ class Run:
         try:
             with signals.caught() as wish:
                 self._compile()
+                bar.begin()
                 pace, saved_at = Pace(), time.monotonic()
                 while step < config.steps:
                     line = self._block(pace, step)

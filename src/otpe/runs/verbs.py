@@ -1,11 +1,10 @@
 """`otpe train` and `otpe compare`."""
 
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from otpe.runs import compare, folder, train
+from otpe.runs import compare, folder, progress, train
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.result import spread
 
@@ -75,4 +74,4 @@ def _compare(comparison: compare.Comparison) -> int:
 
 
 def _warn(text: str) -> None:
-    print(f"otpe: warning: {text}", file=sys.stderr, flush=True)
+    progress.say(f"otpe: warning: {text}")
