@@ -72,7 +72,7 @@ def whole(what: str, value: Any, below: int) -> int:
 
 def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) -> float:
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not fits(float(value)):
+    if not real or not -1e308 < value < 1e308 or not fits(float(value)):
         raise ValueError(f"{what} is {value!r}, expected {expected}.")
     return float(value)
 

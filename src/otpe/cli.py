@@ -76,7 +76,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _nobody_reads()
     except OSError as error:  # a full disk, say: no bug
-        print(f"otpe: {error}. What was written until then is kept.", file=sys.stderr)
+        print(f"otpe: {str(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
         return 1
     except FloatingPointError as error:  # weights that have become infinite, say
         print(f"otpe: {error}.", file=sys.stderr)

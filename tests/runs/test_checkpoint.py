@@ -47,7 +47,7 @@ def some_state(optimizer=None, seed=0):
     params = ({"kernel": jnp.asarray(rng.standard_normal((2, 3, 2)), jnp.float32)},)
     opt_state = jax.vmap((optimizer or optax.adamax(0.1)).init)(params)
     best = Best(jnp.float32([0.5, -1]), jnp.int32([4, 0]), jax.tree.map(lambda p: p + 1, params))
-    return State(jnp.int32(8 + seed), params, opt_state, jnp.float32([np.inf, -0.0]), best)
+    return State(jnp.int32(8 + seed), params, opt_state, jnp.float32([np.inf, -0.0]), jnp.float32([1, 2]), best)
 
 
 def bits(tree):

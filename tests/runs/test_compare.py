@@ -193,5 +193,5 @@ def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys)
 
 @pytest.mark.parametrize("given", [TINY, "otpe"], ids=["train", "text"])
 def test_settings_of_the_wrong_kind(given):
-    with pytest.raises(TypeError, match=r"expected otpe.CompareConfig\(rules=..., ...\)"):
+    with pytest.raises(TypeError, match=r"expected otpe.CompareConfig\(dataset=..., ...\)"):
         otpe.compare(given)

@@ -3,37 +3,33 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 from tiny_runs import TINY
 
-from otpe.runs.optimizers import OPTIMIZERS, SCHEDULES, optimizer
+import otpe
+from otpe import tensors
+from otpe.datasets import from_arrays
+from otpe.runs import checkpoint
+from otpe.runs.optimizers import OPTIMIZERS, SCHEDULES, Schedule, optimizer
 from otpe.testing import relative_error, scenario
 from otpe.training import gradients
 from otpe.training.optimizer import ByValue
 
 
-def rates(updates, **settings):
-    """The learning rate of every update of a run, as the weights feel it."""
-    config = replace(TINY, optimizer="sgd", learning_rate=0.5, **settings)
-    made, rate = optimizer(config, updates), []
-    state = made.init(jnp.float32(0))
-    for _ in range(config.steps * updates):
-        change, state = made.update(jnp.float32(-1), state, jnp.float32(0))
-        rate.append(float(change))
-    return np.array(rate).reshape(config.steps, updates)
+def rates(**settings):
+    """The learning rate of every mini-batch of a run."""
+    config = replace(TINY, learning_rate=0.5, **settings)
+    _, schedule = optimizer(config)
+    return np.array([config.learning_rate if schedule is None else schedule(step) for step in range(config.steps)])
 
 
-@pytest.mark.parametrize("updates", [1, 3])
 @pytest.mark.parametrize("warmup", [0, 4])
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup, updates):
+def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     final = {} if kind == "constant" else {"final_rate": 0.1}
-    found = rates(updates, schedule=kind, warmup=warmup, **final)
-    assert (found == found[:, :1]).all(), "the same all through a mini-batch"
-    found = found[:, 0]
+    found = rates(schedule=kind, warmup=warmup, **final)
     np.testing.assert_allclose(found[:warmup], 0.5 * np.arange(1, warmup + 1) / max(warmup, 1), rtol=1e-6)
     np.testing.assert_allclose(found[warmup], 0.5, rtol=1e-6)
     np.testing.assert_allclose(found[-1], 0.5 if kind == "constant" else 0.05, rtol=1e-6)
@@ -60,11 +56,11 @@ def two_steps(made, case):
 def test_every_optimizer_learns(name):
     case = scenario((4, 5, 3), steps=5)
     config = replace(TINY, optimizer=name, learning_rate=1e-3)
-    params = two_steps(optimizer(config, 1), case)
+    params = two_steps(optimizer(config)[0], case)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
-    assert ByValue(optimizer(config, 1)) == ByValue(optimizer(config, 1)), "compiles once"
-    assert ByValue(optimizer(config, 1)) != ByValue(optimizer(replace(config, learning_rate=2e-3), 1))
+    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "compiles once"
+    assert ByValue(optimizer(config)[0]) != ByValue(optimizer(replace(config, learning_rate=2e-3))[0])
 
 
 MEANS = {
@@ -78,11 +74,21 @@ MEANS = {
 @pytest.mark.parametrize("what", MEANS)
 def test_settings_mean_what_optax_means_by_them(what):
     case, (settings, wanted) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert relative_error(two_steps(optimizer(replace(TINY, **settings), 1), case), two_steps(wanted, case)) == 0
+    assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case), two_steps(wanted, case)) == 0
 
 
-def test_two_schedules_of_the_same_numbers_compile_once():
-    config = replace(TINY, schedule="cosine", warmup=3)
-    assert ByValue(optimizer(config, 1)) == ByValue(optimizer(config, 1))
-    assert ByValue(optimizer(config, 1)) != ByValue(optimizer(config, 2))
-    assert ByValue(optimizer(config, 1)) != ByValue(optimizer(replace(config, warmup=4), 1))
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_all_updates_of_a_mini_batch_have_its_rate(mode, tmp_path):
+    """Also where samples end early, and the rest of the time steps makes no update."""
+    made = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
+    config = replace(
+        TINY, optimizer="sgd", schedule="linear", final_rate=0.5, hidden=(), steps=3, eval_every=2, mode=mode, out=tmp_path / "run"
+    )  # fmt: skip
+    heard = []
+    with pytest.MonkeyPatch.context() as patch:
+        plain = Schedule.__call__
+        patch.setattr(Schedule, "__call__", lambda self, step: heard.append(step) or plain(self, step))
+        otpe.train(replace(config, dataset="mine"), data=otpe.Splits(made, made, made))
+    assert heard, "the schedule was asked"
+    arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
+    np.testing.assert_allclose(arrays["opt_state.hyperparams.learning_rate"], [0.5 * config.learning_rate], rtol=1e-6)

@@ -3,14 +3,14 @@
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import Any
 
 from otpe import files, tables
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook import rules as rule_names
-from otpe.runs import folder, settings, task
+from otpe.runs import folder, guards, settings, task
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.result import Result, numbers, spread
@@ -22,8 +22,9 @@ def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result
     """Train by each rule in each mode, and return the results, in the order of the settings.
 
     The folder has a run folder for each, and table.txt, compare.json and, with matplotlib, curves.png. Rules that
-    cannot learn online are left out there. Otherwise as `otpe.train`.
+    cannot learn online are left out there, and runs that diverge. Otherwise as `otpe.train`.
     """
+    settings.check_kind(config, CompareConfig)
     return prepared_comparison(task.of_own(config, data), data=data)()
 
 
@@ -37,6 +38,7 @@ class Comparison:
     splits: Splits
     folder: Folder
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+    diverged: list[str] = field(default_factory=list)
 
     def __call__(self) -> list[Result]:
         try:
@@ -46,7 +48,12 @@ class Comparison:
                 name = f"{config.rule} {config.mode}"
                 run.warn = lambda text, name=name: self.warn(f"{name}, {text}")
                 run.home = self.folder.path
-                results.append(run())
+                try:
+                    results.append(run())
+                except guards.DivergedError as error:
+                    self.diverged.append(f"{name}: {error}")
+            if not results:
+                raise guards.DivergedError("; ".join(self.diverged))
             self._report(results)
             return results
         finally:
@@ -55,7 +62,7 @@ class Comparison:
     def _report(self, results: list[Result]) -> None:
         path = self.folder.path
         runs = [{**numbers(result), "folder": result.folder.name} for result in results]
-        about = {"left_out": self.left_out, "runs": runs}
+        about = {"left_out": [*self.left_out, *self.diverged], "runs": runs}
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
         if find_spec("matplotlib"):
@@ -66,9 +73,11 @@ class Comparison:
 
 def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) -> Comparison:
     """Check everything, and make or open the folder. All bad input is told here."""
-    if not isinstance(config, CompareConfig):
-        raise TypeError(f"config is a {type(config).__name__}, expected otpe.CompareConfig(rules=..., ...).")
+    settings.check_kind(config, CompareConfig)
     config = settings.plain(config)
+    for what, given in (("rules", config.rules), ("modes", config.modes)):
+        if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
+            raise TypeError(f"{what} is {given!r}, expected names, such as ('otpe', 'ostl') or ('offline', 'online').")
     names = rule_names() if "all" in config.rules else config.rules
     for what, given in (("rules", names), ("modes", config.modes)):
         if not given or len(set(given)) < len(given):
@@ -87,7 +96,7 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) ->
     splits = task.named(config) if data is None else task.given(data)
     settings.network(config, splits.train.units, len(splits.train.names))
     mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
-    opened = folder.opened(config, f"{config.dataset}-compare", mine)
+    opened = folder.opened(config, [config.dataset, "compare"], mine)
     runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
     try:
         for run in runs:

@@ -159,5 +159,5 @@ class CompareConfig(Settings, SeveralRules):
 
 
 # What does not change the numbers that come out: a run may be resumed with other ones. (A dataset that has moved is
-# still the same; its content is compared.)
+# still the same; its first mini-batches are compared.)
 FREE = ("out", "resume", "checkpoint_seconds", "keep", "tensorboard", "root")

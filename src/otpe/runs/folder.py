@@ -11,8 +11,10 @@ One process at a time works in a folder: it holds a lock, which the system takes
 import json
 import os
 import platform
+import re
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +28,7 @@ from otpe.runs import checkpoint
 from otpe.runs.config import FREE, Settings
 
 RUNS = Path("runs")
+FORMAT = 1  # of config.json and result.json
 SECONDS = 0.5  # between two writes of metrics
 Config = TypeVar("Config", bound=Settings)
 
@@ -95,8 +98,9 @@ def plain(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config), default=str))
 
 
-def opened(config: Settings, stem: str, mine: dict[str, Any]) -> Folder:
-    """The folder of this run, locked: a new one, or the one it was begun in, if it is to be resumed."""
+def opened(config: Settings, names: Sequence[str], mine: dict[str, Any]) -> Folder:
+    """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed."""
+    stem = re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-")
     if config.out is None and config.resume:
         raise ValueError(
             f"resume is given without out: which run is to go on? Name its folder, such as {RUNS / stem}-001."
@@ -109,7 +113,7 @@ def opened(config: Settings, stem: str, mine: dict[str, Any]) -> Folder:
         _check(path, config, mine)
         files.clean(path)
         if not (path / "config.json").exists():
-            about = {**plain(config), **mine, **provenance()}
+            about = {"format": FORMAT, **plain(config), **mine, **provenance()}
             files.write_atomically(path / "config.json", json.dumps(about, indent=1) + "\n")
     except BaseException:
         lock.close()
@@ -148,17 +152,25 @@ def read_json(path: Path) -> dict[str, Any]:
             raise ValueError("no object")
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}. Name another folder.") from None
+    if found.get("format", FORMAT) != FORMAT:
+        raise ValueError(
+            f"{path} has the format {found['format']}, which a newer otpe wrote; this one reads {FORMAT}. Update otpe:"
+            " pip install --upgrade otpe."
+        )
     return found
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """All whole lines; the last may have been cut short by a kill."""
     path, found = folder / "metrics.jsonl", []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
-            found.append(json.loads(line))
+            line = json.loads(text)
         except ValueError:
             break
+        if not isinstance(line, dict) or "step" not in line:
+            break
+        found.append(line)
     return found
 
 

@@ -1,7 +1,7 @@
 """What goes wrong quietly: numbers that are not finite, layers that are silent or never stop."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,16 @@ class RateGuard:
 
     names: list[str]
     warn: Callable[[str], None]
+    before: InitVar[Sequence[dict[str, Any]]] = ()  # lines of metrics, of which was warned then
     looks: int = 0
     well: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})  # ever unlike that, [S, layers]
     told: set[tuple[int, bool]] = field(default_factory=set)
+
+    def __post_init__(self, before: Sequence[dict[str, Any]]) -> None:
+        warn, self.warn = self.warn, lambda _: None
+        for line in before:
+            self.look(line["step"], np.array(line["rates"]), last=False)
+        self.warn = warn
 
     def look(self, step: int, rates: np.ndarray, *, last: bool) -> None:
         """`rates` [S, layers]: spikes per neuron and time step. `last`: there will be no other evaluation."""

@@ -22,9 +22,11 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     `net`: the network, if it was one of your own.
     """
     where = Path(path)
-    if (where / "compare.json").exists():
+    if (where / "config.json").exists() and "rules" in folder.read_json(where / "config.json"):
         runs = ", ".join(sorted(found.parent.name for found in where.glob("*/result.json")))
-        raise ValueError(f"{where} holds a comparison. Name the folder of one of its runs: {runs}.")
+        raise ValueError(
+            f"{where} holds a comparison. Name the folder of one of its runs: {runs or 'none is finished'}."
+        )
     config = folder.stored(TrainConfig, where)
     newest = checkpoint.newest(where / "checkpoints")
     if not (where / "result.json").exists():

@@ -25,6 +25,7 @@ from otpe.network import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.choose import TraceChoice
 from otpe.runs.config import Mode
+from otpe.runs.optimizers import Schedule
 from otpe.runs.task import Exam
 from otpe.training import gradients, online_pass
 from otpe.training.optimizer import ByValue
@@ -51,6 +52,7 @@ class Recipe:
     rule: Rule
     mode: Mode
     optimizer: ByValue
+    schedule: Schedule | None  # sets the optimizer's learning rate at every mini-batch
     batch: int
     every: int
     stride: int
@@ -78,6 +80,7 @@ class State(NamedTuple):
     params: Any
     opt_state: Any
     loss: Array  # [S] sum over the steps since the last evaluation
+    last_loss: Array  # [S] the same, until the last evaluation
     best: Best
 
 
@@ -96,7 +99,7 @@ def start(recipe: Recipe, seeds: Array) -> State:
 
     params, none = jax.vmap(weights)(seeds), jnp.zeros(len(seeds), jnp.float32)
     best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
-    return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.value.init)(params), none, best)
+    return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.value.init)(params), none, none, best)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -105,7 +108,7 @@ def advance(recipe: Recipe, data: Dataset, seeds: Array, state: State, strides: 
 
     def step(_: Any, state: State) -> State:
         def one(seed: Array, params: Any, opt_state: Any) -> Any:
-            return _learn(recipe, data.batch(seed, state.step, recipe.batch), params, opt_state)
+            return _learn(recipe, data.batch(seed, state.step, recipe.batch), params, opt_state, state.step)
 
         params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
@@ -125,7 +128,8 @@ def validate(view: View, exam: Exam, data: Dataset, state: State) -> tuple[State
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
     now = Best(scores.accuracy, jnp.broadcast_to(state.step, better.shape), state.params)
-    return state._replace(loss=jnp.zeros_like(state.loss), best=jax.tree.map(keep, now, state.best)), scores
+    best = jax.tree.map(keep, now, state.best)
+    return state._replace(loss=jnp.zeros_like(state.loss), last_loss=state.loss, best=best), scores
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -134,8 +138,10 @@ def examine(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
     return _scores(view, exam, data, params)
 
 
-def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any) -> tuple[Any, Any, Array]:
+def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any, step: Array) -> tuple[Any, Any, Array]:
     """One mini-batch: new parameters, new optimizer state, mean loss."""
+    if recipe.schedule is not None:
+        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
     view, optimizer = recipe.view, recipe.optimizer.value
     options: dict[str, Any] = {"rule": recipe.rule, "precision": view.precision, "backend": view.backend}

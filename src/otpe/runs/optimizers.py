@@ -36,18 +36,17 @@ SCHEDULES = ("constant", "linear", "cosine", "exponential")
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate of an update. A value, so that two of the same numbers compile once."""
+    """The learning rate of a mini-batch, for all updates in it."""
 
     kind: Literal["constant", "linear", "cosine", "exponential"]
     rate: float
     final: float  # share of the rate that is left at the last mini-batch
     warmup: int  # mini-batches
     steps: int  # mini-batches in all
-    updates: int  # in each of them
 
-    def __call__(self, count: Any) -> Array:
-        """`count`: updates made until now."""
-        step = jnp.asarray(count // self.updates, jnp.float32)
+    def __call__(self, step: Any) -> Array:
+        """`step`: mini-batches learned from until now."""
+        step = jnp.asarray(step, jnp.float32)
         done = jnp.clip((step - self.warmup) / max(self.steps - 1 - self.warmup, 1), 0, 1)
         share = {
             "constant": lambda: jnp.ones(()),
@@ -59,15 +58,19 @@ class Schedule:
         return jnp.asarray(self.rate * share * rising, jnp.float32)
 
 
-def optimizer(config: Settings, updates: int) -> optax.GradientTransformation:
-    """The optimizer of these settings, which makes so many updates in a mini-batch."""
-    rate: Any = config.learning_rate
-    if config.schedule != "constant" or config.warmup:
-        rate = Schedule(config.schedule, rate, config.final_rate, config.warmup, config.steps, updates)
+def optimizer(config: Settings) -> tuple[optax.GradientTransformation, Schedule | None]:
+    """The optimizer of these settings; with a schedule, one whose state has a learning_rate to be set."""
     chosen = OPTIMIZERS[config.optimizer]
     options = {name: getattr(config, name) for name in chosen.takes if getattr(config, name) is not None}
-    made = chosen.make(rate, **options)
-    return made if config.clip is None else optax.chain(optax.clip_by_global_norm(config.clip), made)
+
+    def make(learning_rate: Any) -> optax.GradientTransformation:
+        made = chosen.make(learning_rate, **options)
+        return made if config.clip is None else optax.chain(optax.clip_by_global_norm(config.clip), made)
+
+    if config.schedule == "constant" and not config.warmup:
+        return make(config.learning_rate), None
+    schedule = Schedule(config.schedule, config.learning_rate, config.final_rate, config.warmup, config.steps)
+    return optax.inject_hyperparams(make)(learning_rate=config.learning_rate), schedule
 
 
 def check_optimizer(config: Settings) -> None:

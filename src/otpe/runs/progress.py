@@ -1,6 +1,10 @@
-"""The progress bar: loss, accuracy, steps per second, time left. Quiet when nobody is looking."""
+"""The progress bar: loss, accuracy, steps per second, time left. Quiet when nobody is looking.
+
+A terminal that has gone away is no reason to stop training: errors of writing to it are let pass.
+"""
 
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,29 +23,34 @@ class Bar:
 
     def begin(self) -> None:
         if self.bar is not None:
-            self.bar.unpause()
-            self.bar.set_description(self.name)
+            with suppress(OSError):
+                self.bar.unpause()
+                self.bar.set_description(self.name)
 
     def advance(self, step: int) -> None:
         if self.bar is not None:
-            self.bar.update(step - self.bar.n)
+            with suppress(OSError):
+                self.bar.update(step - self.bar.n)
 
     def show(self, step: int, loss: float, accuracy: float) -> None:
         if self.bar is not None:
-            self.bar.set_postfix_str(f"loss {loss:.3f}, accuracy {accuracy:.3f}")
+            with suppress(OSError):
+                self.bar.set_postfix_str(f"loss {loss:.3f}, accuracy {accuracy:.3f}")
         elif self.tty:
-            print(f"{step}/{self.steps}  loss {loss:.3f}, accuracy {accuracy:.3f}", file=sys.stderr, flush=True)
+            say(f"{step}/{self.steps}  loss {loss:.3f}, accuracy {accuracy:.3f}")
 
     def close(self) -> None:
         if self.bar is not None:
-            self.bar.close()
+            with suppress(OSError):
+                self.bar.close()
 
 
 def say(text: str) -> None:
     """A line that does not tear a bar apart."""
-    if find_spec("tqdm"):
-        from tqdm import tqdm
+    with suppress(OSError):
+        if find_spec("tqdm"):
+            from tqdm import tqdm
 
-        tqdm.write(text, file=sys.stderr)
-        return
-    print(text, file=sys.stderr, flush=True)
+            tqdm.write(text, file=sys.stderr)
+        else:
+            print(text, file=sys.stderr, flush=True)

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from otpe.network import Network
-
-FORMAT = 1
+from otpe.runs.folder import FORMAT
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,9 @@ def numbers(result: Numbers) -> dict[str, Any]:
 
 
 def from_json(found: dict[str, Any], folder: Path, net: Network, params: Any, metrics: list[dict[str, Any]]) -> Result:
+    missing = [field.name for field in fields(Numbers) if field.name not in found]
+    if missing:
+        raise ValueError(f"{folder / 'result.json'} is damaged: there is no {', '.join(missing[:3])} in it.")
     known = {field.name: found[field.name] for field in fields(Numbers)}
     return Result(**known, folder=folder, net=net, params=of_each(params), metrics=metrics)
 

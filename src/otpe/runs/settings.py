@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import jax
 import numpy as np
 
 from otpe import check
@@ -35,9 +36,12 @@ Config = TypeVar("Config", bound=Settings)
 
 def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = False) -> Rule:
     """The rule of these settings, if they make sense. `rule`, `own_data`: what was given in place of a name."""
-    if not isinstance(config, TrainConfig):
-        raise TypeError(f"config is a {type(config).__name__}, expected otpe.TrainConfig(dataset=..., rule=..., ...).")
+    check_kind(config, TrainConfig)
     _check_choices(config)
+    if config.backend == "pallas" and jax.default_backend() == "cpu":
+        raise ValueError(
+            "backend is 'pallas', which needs a GPU, but there is none. Use 'auto', 'plain' or 'interpret'."
+        )
     for name in COUNTS:
         if check.count(name, getattr(config, name)) >= MOST:
             raise ValueError(f"{name} is {getattr(config, name)}, expected less than {MOST:,}.")
@@ -51,6 +55,14 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     check.number("checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every block", lambda x: x >= 0)
     check_optimizer(config)
     return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
+
+
+def check_kind(config: Any, kind: type) -> None:
+    if not isinstance(config, kind):
+        raise TypeError(f"config is a {type(config).__name__}, expected otpe.{kind.__name__}(dataset=..., ...).")
+    for field in fields(config):
+        if isinstance(getattr(config, field.name), np.ndarray):
+            raise TypeError(f"{field.name} is an array, expected a plain value: use {field.name}=x.item() or tuple(x).")
 
 
 def plain(config: Config) -> Config:

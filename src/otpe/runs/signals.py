@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -39,7 +39,8 @@ def caught() -> Iterator[Wish]:
     def note(number: int, _: FrameType | None) -> None:
         wish.number = number
         restore()
-        print("\nStopping: this block of steps ends, then the state is saved.", file=sys.stderr, flush=True)
+        with suppress(OSError, RuntimeError):  # nobody reads any more, or something was being printed just now
+            print("\nStopping: this block of steps ends, then the state is saved.", file=sys.stderr, flush=True)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         before[number] = signal.signal(number, note)

@@ -61,6 +61,8 @@ def named(config: Settings) -> Splits:
 
 def of_own(config: Config, data: Any) -> Config:
     """The settings, which must not give the name of a known dataset to a user's own."""
+    if data is not None and not (isinstance(config.dataset, str) and config.dataset):
+        raise ValueError(f"dataset is {config.dataset!r}, expected what you call your data, such as 'mine'.")
     return replace(config, dataset="own") if data is not None and config.dataset in NAMES else config
 
 
@@ -108,7 +110,7 @@ def fingerprint(splits: Splits, seed: int, batch: int) -> str:
     content = hashlib.sha256()
     for dataset in {id(dataset): dataset for dataset in splits}.values():
         size = min(batch, len(dataset)) if isinstance(dataset, FrameSet) else batch
-        for part in dataset.batch(seed, 0, size):
+        for part in jax.tree.leaves(dataset.batch(seed, 0, size)):
             known = np.asarray(part)
             content.update(f"{known.dtype} {known.shape}".encode() + np.ascontiguousarray(known).tobytes())
     return content.hexdigest()[:16]

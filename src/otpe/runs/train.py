@@ -1,10 +1,11 @@
 """A run from start to end: blocks of steps on the device, evaluations, checkpoints, the result."""
 
 import math
+import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,11 @@ def train(
       optimizer: any optax optimizer, in place of the one that `config.optimizer` names.
 
     Raises:
-      ValueError, TypeError, OSError: bad input, with a sentence that says what to do; nothing was computed.
+      ValueError, TypeError, OSError: bad input, with a sentence that says what to do; nothing was trained.
       FloatingPointError: weights or loss are not finite any more.
       KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
     """
+    settings.check_kind(config, TrainConfig)
     return prepared(task.of_own(config, data), data=data, rule=rule, net=net, optimizer=optimizer)()
 
 
@@ -83,7 +85,7 @@ class Run:
         config, step = self.config, int(self.state.step)
         bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
-        guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn)
+        guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
                 self._compile()
@@ -105,7 +107,10 @@ class Run:
                         saved_at = time.monotonic()
                     if wish.number is not None and step < config.steps:
                         raise signals.StoppedError(wish.number, self._farewell(step))
-                return self._finish()
+                found = self._finish()
+                if wish.number is not None:
+                    raise signals.StoppedError(wish.number, f"stopped; {self.folder.path} is finished, with its result")
+                return found
         finally:
             bar.close()
             if events:
@@ -124,29 +129,33 @@ class Run:
         config, before, scores = self.config, self.state, None
         evaluated = step // config.eval_every * config.eval_every
         until = min(config.steps, evaluated + config.eval_every)
-        strides = pace.strides((until - step) // self.recipe.stride)
-        state, finite = loop.advance(self.recipe, self.splits.train, self.seeds, before, strides)
-        step, loss = step + strides * self.recipe.stride, state.loss
+        odd = (until - step) % self.recipe.stride  # in a run that was begun on another device, with other strides
+        recipe = replace(self.recipe, stride=1) if odd else self.recipe
+        strides = pace.strides(odd or (until - step) // recipe.stride)
+        state, finite = loop.advance(recipe, self.splits.train, self.seeds, before, strides)
+        step, loss = step + strides * recipe.stride, state.loss
         if step == until:
             state, scores = loop.validate(self.recipe.view, self._exam("valid"), self.splits.valid, state)
         finite, loss, scores = jax.device_get((finite, loss, scores))  # the device is waited for here, and only here
         self.seconds += pace.ended(strides)
         if not finite.all():
             saved = checkpoint.newest(self.folder.checkpoints)
-            raise guards.diverged(
-                self.recipe, self.splits.train, self.seeds, before, strides, self._learning_rate, saved
-            )
+            raise guards.diverged(recipe, self.splits.train, self.seeds, before, strides, self._learning_rate, saved)
         self.state = state
         if scores is None:
             return {"step": step}
         return {
             "step": step,
-            "loss": (loss / (step - evaluated)).tolist(),
+            "loss": (loss / self._since(step)).tolist(),
             "valid_loss": scores.loss.tolist(),
             "valid_accuracy": scores.accuracy.tolist(),
             "rates": scores.rates.tolist(),
             "seconds": round(self.seconds, 3),
         }
+
+    def _since(self, step: int) -> int:
+        """Mini-batches between the evaluation of this step and the one before."""
+        return step - (step - 1) // self.config.eval_every * self.config.eval_every
 
     @property
     def _learning_rate(self) -> float | None:
@@ -172,7 +181,7 @@ class Run:
             test_loss=np.asarray(scores.loss).tolist(),
             valid_accuracy=np.asarray(best.accuracy).tolist(),
             best_step=np.asarray(best.step).tolist(),
-            loss=self.folder.metrics()[-1]["loss"],
+            loss=(np.asarray(self.state.last_loss) / self._since(config.steps)).tolist(),
             learning_rate=self._learning_rate,
             seconds=round(self.seconds, 3),
             steps_per_second=round(config.steps / self.seconds, 3),
@@ -215,18 +224,19 @@ def prepared(
     task.check_shapes(splits, config.batch)
     network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
     _check_fit(network, splits)
-    recipe = _recipe(config, chosen, network, optimizer, splits.train.steps)
+    recipe = _recipe(config, chosen, network, optimizer)
     seeds = jnp.arange(config.seed, config.seed + config.seeds, dtype=jnp.uint32)
+    start = partial(loop.start, recipe, seeds)
     own = {"rule": rule, "net": net, "optimizer": optimizer}
     given = {f"own_{name}": _describe(value) for name, value in own.items() if value is not None}
     data_is = task.fingerprint(splits, config.seed, config.batch)
     mine = {**folder.identity(config), "data": data_is, **given}
-    opened = folder.opened(config, f"{config.dataset}-{chosen.name}-{config.mode}", mine)
+    opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine)
     try:
         files.folder(opened.checkpoints)
         files.clean(opened.checkpoints)
         found = opened.read_result()
-        state, seconds = _begin(opened, partial(loop.start, recipe, seeds), mine, finished=found is not None)
+        state, seconds = _begin(opened, start, mine, finished=found is not None)
     except BaseException:
         opened.close()
         raise
@@ -250,18 +260,17 @@ def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], fin
     return found.state, found.seconds
 
 
-def _recipe(
-    config: TrainConfig, rule: Rule, net: Network, optimizer: optax.GradientTransformation | None, time_steps: int
-) -> Recipe:
+def _recipe(config: TrainConfig, rule: Rule, net: Network, optimizer: optax.GradientTransformation | None) -> Recipe:
+    schedule = None
     if optimizer is None:
-        updates = -(-time_steps // config.every) if config.mode == "online" else 1
-        optimizer = named_optimizer(config, updates)
+        optimizer, schedule = named_optimizer(config)
     check.optimizer(optimizer)
     return Recipe(
         view=View(net, rule.readout, config.precision, config.backend),
         rule=rule,
         mode=config.mode,
         optimizer=ByValue(optimizer),
+        schedule=schedule,
         batch=config.batch,
         every=config.every,
         stride=loop.longest_stride(math.gcd(config.eval_every, config.steps)),
@@ -281,5 +290,6 @@ def _check_fit(net: Network, splits: Splits) -> None:
 
 def _describe(value: Any) -> str:
     """What can be said of something that came without a name, the same every time."""
-    is_optimizer = isinstance(value, optax.GradientTransformation)
-    return "an optax optimizer" if is_optimizer else repr(value)
+    if hasattr(value, "init") and hasattr(value, "update"):
+        return "an optax optimizer"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # of a function, say, which is at another place every time

@@ -8,8 +8,6 @@ from otpe.runs import compare, folder, progress, train
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.result import spread
 
-PLOT = "pip install 'otpe[plot]'"
-
 
 def prepare_train(config: TrainConfig) -> Callable[[], int]:
     """Check everything, and return the job."""
@@ -65,12 +63,12 @@ def _compare(comparison: compare.Comparison) -> int:
     results, path = comparison(), comparison.folder.path
     print(f"{compare.title(comparison.config)}\n")
     print(compare.table(results))
-    for line in comparison.left_out:
+    for line in (*comparison.left_out, *comparison.diverged):
         print(f"  {line}")
     print(f"\nTable:   {path / 'table.txt'}\nNumbers: {path / 'compare.json'}")
     no_plot = "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
     print(f"Picture: {path / 'curves.png' if find_spec('matplotlib') else no_plot}")
-    return 0
+    return 1 if comparison.diverged else 0
 
 
 def _warn(text: str) -> None:
