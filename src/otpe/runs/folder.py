@@ -69,7 +69,7 @@ class Folder:
         path = self.path / "metrics.jsonl"
         kept = [line for line in self.metrics() if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        if path.exists() and path.read_text() != text:
+        if path.exists() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
 
     def close(self) -> None:
