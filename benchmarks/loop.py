@@ -151,7 +151,7 @@ def ours(
         began = time.perf_counter()
         run()
         taken = time.perf_counter() - began - sum(finishing)
-        validate = partial(loop.validate, run.recipe.view, run._exam("valid"), splits.valid, run.state)
+        validate = partial(loop.examine, run.recipe.view, run.recipe.exam, splits.valid, run.state.params)
         evaluations = config.steps // config.eval_every
         return taken - evaluations * min(call_seconds(validate) for _ in range(5)), sum(finishing)
 

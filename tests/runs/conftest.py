@@ -34,5 +34,5 @@ def unfinished(trained, tmp_path):
 @pytest.fixture
 def no_training(monkeypatch):
     """Nothing may be computed."""
-    for name in ("start", "advance", "validate", "examine"):
+    for name in ("start", "advance", "examine"):
         monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))

@@ -43,10 +43,10 @@ def compared(config, data):
     begun, advance = [], loop.advance
     with pytest.MonkeyPatch.context() as patch:
 
-        def watched(recipe, data, seeds, state, strides):
+        def watched(recipe, train, valid, seeds, state, strides, when):
             if strides and state.step == 0:
-                begun.append((recipe, data, seeds, state))
-            return advance(recipe, data, seeds, state, strides)
+                begun.append((recipe, train, seeds, state))
+            return advance(recipe, train, valid, seeds, state, strides, when)
 
         patch.setattr(loop, "advance", watched)
         return run(config, data), begun

@@ -56,11 +56,11 @@ def pressed(monkeypatch):
     """Ctrl-C as soon as step 4 is done, while the next block runs. How often programs were called, by step."""
     calls, advance = [], loop.advance
 
-    def watched(recipe, data, seeds, before, strides):
+    def watched(recipe, train, valid, seeds, before, strides, when):
         calls.append(int(before.step))
         if before.step == 4:
             os.kill(os.getpid(), signal.SIGINT)
-        return advance(recipe, data, seeds, before, strides)
+        return advance(recipe, train, valid, seeds, before, strides, when)
 
     monkeypatch.setattr(loop, "advance", watched)
     return calls
@@ -70,7 +70,7 @@ def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys
     out = tmp_path / "run"
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=r"stopped at step 8 of 12, and saved"):
-        otpe.train(replace(TINY, out=out))
+        otpe.train(replace(TINY, out=out, checkpoint_seconds=0))
     assert signal.getsignal(signal.SIGINT) is before
     assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
     assert pressed == [0, 0, 1, 4], "one of them compiles only"
@@ -82,7 +82,7 @@ def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys
 
 def test_a_comparison_names_its_own_folder(pressed, tmp_path, capsys):
     out = tmp_path / "compared"
-    assert cli.main(["compare", *arguments(TINY, out=out), "--rules", "otpe"]) == 130
+    assert cli.main(["compare", *arguments(TINY, out=out), "--checkpoint-seconds", "0", "--rules", "otpe"]) == 130
     assert f"Go on with: otpe compare --resume --out {out} " in capsys.readouterr().err
     assert cli.main(["compare", "--resume", "--out", str(out)]) == 0
     assert (out / "table.txt").read_text().count("\n") == 2

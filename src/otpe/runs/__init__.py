@@ -4,13 +4,14 @@ config.py      every setting; free of jax, so that `otpe train --help` answers a
 settings.py    do they make sense together?
 optimizers.py  optimizers and schedules by name
 task.py        datasets by name: what is learned from, validated and tested on
-loop.py        the programs that run on the device: a block of steps, an evaluation
+loop.py        the programs that run on the device: a block of steps with its evaluations, a test
 pace.py        how many steps to hand to the device at a time
 folder.py      the run folder: what was asked for, what was measured, what came out
 checkpoint.py  the state of a run in a file, and back
 guards.py      numbers that are not finite, layers that are silent
 signals.py     Ctrl-C and SIGTERM: finish the block, save, leave
 progress.py    the bar     board.py   TensorBoard
-train.py       a run from start to end     compare.py   several, side by side     curves.py   their picture
+train.py       settings are checked, the folder is opened     run.py   the run from there to its end
+compare.py     several runs, side by side     curves.py   their picture
 verbs.py       the command line
 """

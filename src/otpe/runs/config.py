@@ -110,7 +110,7 @@ class Settings:
     resume: bool = False
     """Go on where the run in out stopped; start it, if there is none; show its result, if it is finished."""
     checkpoint_seconds: float = 20.0
-    """Save the state this often; 0: after every block of steps."""
+    """Save the state this often; 0: at every evaluation."""
     keep: int = 3
     """How many checkpoints to keep."""
     tensorboard: bool = False

@@ -1,14 +1,13 @@
 """What goes wrong quietly: numbers that are not finite, layers that are silent or never stop."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otpe.runs import loop
-from otpe.runs.loop import Recipe, State
+from otpe.runs.loop import State
 
 PATIENCE = 3  # evaluations
 ALWAYS = 1 - 1e-6  # a mean of ones in float32 is not 1 for every number of neurons
@@ -19,12 +18,17 @@ class DivergedError(FloatingPointError):
 
 
 def diverged(
-    recipe: Recipe, data: Any, seeds: Any, before: State, strides: int, rate: float | None, saved: Path | None
+    one_step: Callable[[State], tuple[State, Any]],
+    before: State,
+    steps: int,
+    seeds: Any,
+    rate: float | None,
+    saved: Path | None,
 ) -> DivergedError:
     """The error for a block that began soundly: find the very step by taking the block again, one step at a time."""
-    single, state, finite = replace(recipe, stride=1), before, np.ones(len(seeds), bool)
-    for _ in range(strides * recipe.stride):
-        state, sound = loop.advance(single, data, seeds, state, 1)
+    state, finite = before, np.ones(len(seeds), bool)
+    for _ in range(steps):
+        state, sound = one_step(state)
         finite = np.asarray(sound)
         if not finite.all():
             break

@@ -1,9 +1,12 @@
-"""The programs that run on the device: a block of steps, and an evaluation.
+"""The programs that run on the device: a block of steps with the evaluations that fall into it, and a test.
 
 How many strides a block has is an argument of its program, not a part of it. So however a run is cut into blocks, by
 signals, checkpoints or the speed of the machine, every step is computed by the same instructions, and a run that was
 resumed ends with the same bits. A stride is a few steps in a loop whose length is fixed, for which a GPU need not ask
 the host after each one; a run is only ever cut between two of them. On a CPU, which has nobody to ask, it is one step.
+
+Evaluations are part of the block: the host would need milliseconds for each, in which a GPU trains on tens of
+mini-batches.
 """
 
 from collections.abc import Callable
@@ -31,6 +34,7 @@ from otpe.training import gradients, online_pass
 from otpe.training.optimizer import ByValue
 
 LONGEST_STRIDE = 20
+ROWS = 64  # evaluations that a block has room for
 FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their number, which is smaller
 
 
@@ -57,6 +61,7 @@ class Recipe:
     every: int
     stride: int
     traces: TraceChoice
+    exam: Exam  # for validation
 
 
 def longest_stride(common: int) -> int:
@@ -90,6 +95,28 @@ class Scores(NamedTuple):
     rates: Array  # [S, layers] spikes per neuron and time step
 
 
+class Row(NamedTuple):
+    """An evaluation."""
+
+    step: Array
+    loss: Array  # [S] of training: sum over the steps since the one before
+    scores: Scores
+
+
+class Log(NamedTuple):
+    """The evaluations of a block."""
+
+    filled: Array
+    rows: Row  # with an axis of ROWS first, of which so many are
+
+
+class When(NamedTuple):
+    """When there is an evaluation: after so many steps, and after the last."""
+
+    every: Any
+    last: Any
+
+
 @partial(jax.jit, static_argnums=0)
 def start(recipe: Recipe, seeds: Array) -> State:
     """Before the first step."""
@@ -103,25 +130,45 @@ def start(recipe: Recipe, seeds: Array) -> State:
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(recipe: Recipe, data: Dataset, seeds: Array, state: State, strides: Array) -> tuple[State, Array]:
-    """The state after so many strides, and whether the numbers of each seed are still finite [S]."""
+def advance(
+    recipe: Recipe, train: Dataset, valid: Dataset, seeds: Array, state: State, strides: Any, when: When
+) -> tuple[State, Log, Array]:
+    """The state after so many strides, what was measured, and whether the numbers of each seed are still finite [S]."""
 
     def step(_: Any, state: State) -> State:
         def one(seed: Array, params: Any, opt_state: Any) -> Any:
-            return _learn(recipe, data.batch(seed, state.step, recipe.batch), params, opt_state, state.step)
+            return _learn(recipe, train.batch(seed, state.step, recipe.batch), params, opt_state, state.step)
 
         params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
 
-    state = jax.lax.fori_loop(0, strides, lambda _, state: jax.lax.fori_loop(0, recipe.stride, step, state), state)
+    def evaluate(state: State, log: Log) -> tuple[State, Log]:
+        validated, scores = _validated(recipe, valid, state)
+        row = Row(state.step, state.loss, scores)
+        return validated, Log(
+            log.filled + 1, jax.tree.map(lambda rows, one: rows.at[log.filled].set(one), log.rows, row)
+        )
+
+    def stride(_: Any, carry: tuple[State, Log]) -> tuple[State, Log]:
+        state, log = carry
+        state = jax.lax.fori_loop(0, recipe.stride, step, state)
+        due = (state.step % when.every == 0) | (state.step == when.last)
+        return jax.lax.cond(due, evaluate, lambda *same: same, state, log)
+
+    state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(recipe, len(seeds))))
     sound = [jnp.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
-    return state, jnp.stack(sound).all(0)
+    return state, log, jnp.stack(sound).all(0)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def validate(view: View, exam: Exam, data: Dataset, state: State) -> tuple[State, Scores]:
-    """The scores, and the state with the best until now; its sum of losses starts anew."""
-    scores = _scores(view, exam, data, state.params)
+def _blank(recipe: Recipe, seeds: int) -> Log:
+    each, depth = jnp.zeros((ROWS, seeds), jnp.float32), recipe.view.net.depth
+    scores = Scores(each, each, jnp.zeros((ROWS, seeds, depth), jnp.float32))
+    return Log(jnp.zeros((), jnp.int32), Row(jnp.zeros(ROWS, jnp.int32), each, scores))
+
+
+def _validated(recipe: Recipe, data: Dataset, state: State) -> tuple[State, Scores]:
+    """The state with the best until now, whose sum of losses starts anew, and the scores."""
+    scores = _scores(recipe.view, recipe.exam, data, state.params)
     better = scores.accuracy > state.best.accuracy
 
     def keep(new: Array, old: Array) -> Array:

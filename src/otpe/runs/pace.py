@@ -7,14 +7,15 @@ SECONDS = 0.5  # that a block should take
 
 
 class Pace:
-    def __init__(self) -> None:
+    def __init__(self, often: float) -> None:
+        self.wanted = min(SECONDS, often) or SECONDS  # seconds of a block; `often`: between two checkpoints
         self.each: float | None = None  # seconds of a stride, as far as known
         self.began = 0.0
 
     def strides(self, left: int) -> int:
         """For the next block, which begins now."""
         self.began = time.perf_counter()
-        wanted = 1 if self.each is None else math.ceil(SECONDS / self.each)
+        wanted = 1 if self.each is None else math.ceil(self.wanted / self.each)
         return max(1, min(wanted, left))
 
     def ended(self, strides: int) -> float:

@@ -52,7 +52,9 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
         check_data(config)
     if check.whole("seed", config.seed, MOST) + config.seeds > MOST:
         raise ValueError(f"seed is {config.seed} and seeds is {config.seeds}, expected less than {MOST:,} together.")
-    check.number("checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every block", lambda x: x >= 0)
+    check.number(
+        "checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every evaluation", lambda x: x >= 0
+    )
     check_optimizer(config)
     return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
 
