@@ -72,7 +72,11 @@ def whole(what: str, value: Any, below: int) -> int:
 
 def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) -> float:
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not -1e308 < value < 1e308 or not fits(float(value)):
+    try:
+        fine = real and fits(float(value))
+    except OverflowError:  # a whole number larger than any float
+        fine = False
+    if not fine:
         raise ValueError(f"{what} is {value!r}, expected {expected}.")
     return float(value)
 

@@ -51,7 +51,7 @@ BAD = [
     (["--seed", "-1"], r"seed is -1, expected a whole number from 0"),
     (["--seed", str(2**31)], r"seed is 2147483648, expected a whole number from 0 to 2,147,483,647"),
     (["--seed", str(2**31 - 1), "--seeds", "2"], r"seed is 2147483647 and seeds is 2, expected less than"),
-    (["--checkpoint-seconds", "-1"], r"checkpoint_seconds is -1.0, expected seconds, or 0 for every block"),
+    (["--checkpoint-seconds", "-1"], r"checkpoint_seconds is -1.0, expected seconds, or 0 for every evaluation"),
     (["--checkpoint-seconds", "nan"], r"checkpoint_seconds is nan, expected seconds"),
     (["--learning-rate", "0"], r"learning_rate is 0.0, expected a finite number above 0, such as 1e-3"),
     (["--learning-rate", "-1"], r"learning_rate is -1.0, expected a finite number above 0"),

@@ -89,6 +89,8 @@ def _learn_online(
 
     def learn(form: StepForm, carry: Any, group: Any) -> tuple[Any, Array]:
         """One update, by the mean loss of a group of steps."""
+        if every == 1:
+            group = jax.tree.map(lambda a: a[None], group)
         (params, opt_state, state), (_, running_then) = carry, group
         state, losses, mean, grads = _gradient(form, params, state, y, *group)
         updates, new_opt_state = update(grads, opt_state, params, value=mean)
@@ -147,8 +149,13 @@ def _shares(running: Array, params: Any) -> Array:
 
 
 def _grouped(stretch: slice, every: int, sequence: Array) -> Array:
-    """[groups, steps of each, …]: those of a stretch, which has only whole groups or is a shorter one by itself."""
+    """[groups, steps of each, …]: those of a stretch, which has only whole groups or is a shorter one by itself.
+
+    Single steps stay as they are, [steps, …]: an axis more would be a copy of the whole sequence.
+    """
     part = sequence[stretch]
+    if every == 1:
+        return part
     return part.reshape(-1, min(every, len(part)), *part.shape[1:])
 
 
