@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -21,13 +22,23 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def claim(folder: Path, stem: str, suffix: str) -> Path:
     """A new file stem-001, stem-002, … in the folder, made here and now, so that no one else gets the same number."""
-    numbers = [path.stem.removeprefix(f"{stem}-") for path in folder.glob(f"{stem}-*{suffix}")]
+    return _claim(folder, stem, suffix, lambda path: path.touch(exist_ok=False))
+
+
+def claim_folder(parent: Path, stem: str) -> Path:
+    """A new folder stem-001, stem-002, … below the parent, as `claim` does for files."""
+    folder(parent)
+    return _claim(parent, stem, "", Path.mkdir)
+
+
+def _claim(parent: Path, stem: str, suffix: str, make: Callable[[Path], None]) -> Path:
+    numbers = [path.name[len(stem) + 1 : len(path.name) - len(suffix)] for path in parent.glob(f"{stem}-*{suffix}")]
     number = max((int(text) for text in numbers if text.isdigit()), default=0)
     while True:
         number += 1
-        path = folder / f"{stem}-{number:03}{suffix}"
+        path = parent / f"{stem}-{number:03}{suffix}"
         try:
-            path.touch(exist_ok=False)
+            make(path)
         except FileExistsError:
             continue
         return path
@@ -58,21 +69,6 @@ def _flush_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def claim_folder(parent: Path, stem: str) -> Path:
-    """A new folder stem-001, stem-002, … below the parent, as `claim` does for files."""
-    folder(parent)
-    numbers = [path.name.removeprefix(f"{stem}-") for path in parent.glob(f"{stem}-*")]
-    number = max((int(text) for text in numbers if text.isdigit()), default=0)
-    while True:
-        number += 1
-        path = parent / f"{stem}-{number:03}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
 
 
 def clean(path: Path) -> None:

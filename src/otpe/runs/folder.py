@@ -182,9 +182,8 @@ def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
     if ("rules" in theirs) != ("rules" in mine):
         kinds = ("a comparison", "a single run")[:: 1 if "rules" in theirs else -1]
         raise FileExistsError(f"out is {str(path)!r}, which holds {kinds[0]}, not {kinds[1]}. Name another folder.")
-    check_same(
-        str(path), {**plain(type(config)()), **theirs}, mine
-    )  # a setting that is newer than the run: its default
+    defaults = plain(type(config)())  # of settings that are newer than the run
+    check_same(str(path), {**defaults, **theirs}, mine)
     if not config.resume:
         finished = any((path / name).exists() for name in ("result.json", "compare.json"))
         newest = checkpoint.newest(path / "checkpoints")

@@ -145,9 +145,8 @@ def advance(
     def evaluate(state: State, log: Log) -> tuple[State, Log]:
         validated, scores = _validated(recipe, valid, state)
         row = Row(state.step, state.loss, scores)
-        return validated, Log(
-            log.filled + 1, jax.tree.map(lambda rows, one: rows.at[log.filled].set(one), log.rows, row)
-        )
+        rows = jax.tree.map(lambda rows, one: rows.at[log.filled].set(one), log.rows, row)
+        return validated, Log(log.filled + 1, rows)
 
     def stride(_: Any, carry: tuple[State, Log]) -> tuple[State, Log]:
         state, log = carry

@@ -4,7 +4,7 @@ An optax optimizer is a pair of closures, and two of them built from the same nu
 that decides what is compiled, `optax.adamax(1e-3)` written inside a loop would compile anew in every round.
 """
 
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import CellType, FunctionType
 from typing import Any
@@ -15,7 +15,7 @@ import optax
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """An optimizer that equals another if both are optax's and have the same plain numbers, or our schedules, inside.
+    """An optimizer that equals another if both are optax's and have the same plain numbers inside.
 
     Whatever else is inside (an array, an object, a function of the user's own) counts as equal only to itself.
     """
@@ -62,8 +62,6 @@ def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
         return part.__code__, _key(inside, (*outer, part))
     if isinstance(part, dict):
         return dict, tuple((name, _key(item, outer)) for name, item in part.items())
-    if is_dataclass(part) and type(part).__module__.startswith("otpe."):
-        return part  # our own are values
     if isinstance(part, partial):
         return partial, _key((part.func, part.args, part.keywords), outer)
     return _Same(part)
