@@ -1,5 +1,6 @@
 """Files of arrays: whole, or refused with a sentence."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -116,7 +117,8 @@ def test_what_is_said_about_the_numbers_is_part_of_the_hash(path):
 
 
 def test_nothing_that_could_run_code_is_read():
+    """numpy can be allowed to run what a file says. (Modules that do so by themselves are a contract in pyproject.toml.)"""
     for path in Path(otpe.__file__).parent.rglob("*.py"):
-        source = path.read_text()
-        assert not re.search(r"\b(pickle|cloudpickle|dill|joblib|marshal|shelve)\b", source), path
-        assert "allow_pickle=True" not in source.replace(" ", ""), path
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        allowed = [word.value for call in calls for word in call.keywords if (word.arg or "").startswith("allow_")]
+        assert all(isinstance(value, ast.Constant) and value.value is False for value in allowed), path
