@@ -1,0 +1,1 @@
+"""Pictures and tables: described as plain data, then drawn."""

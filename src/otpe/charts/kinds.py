@@ -1,0 +1,191 @@
+"""Pictures, tables and the sections of a report as plain data: what is shown, not how.
+
+A study describes its results with these, and writes them down as section.json. Drawing, tables and pages are made from
+that alone, at once or years later. Missing values are NaN here and null in the file.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+Numbers = Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A curve, with a band of `spread` on either side where that is given."""
+
+    name: str  # a rule's name, or what else the legend is to say
+    x: Numbers
+    y: Numbers
+    spread: Numbers | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    title: str
+    x: str  # what the axis says
+    y: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+    y_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One bar in each group, with an error bar where `spread` is given."""
+
+    name: str
+    values: Numbers
+    spread: Numbers | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    title: str
+    y: str
+    groups: Sequence[str]
+    bars: Sequence[Bar]
+    y_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heat:
+    """A map of rows × columns."""
+
+    title: str
+    x: str
+    y: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Sequence[Numbers]
+    spread: Sequence[Numbers] | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """A way through a plane; the last point is its end."""
+
+    name: str
+    x: Numbers
+    y: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contours:
+    """Heights over a plane, and ways through it."""
+
+    title: str
+    x: str
+    y: str
+    at_x: Numbers
+    at_y: Numbers
+    heights: Sequence[Numbers]  # [y][x]
+    unit: str
+    paths: Sequence[Path] = ()
+
+
+Panel = Lines | Bars | Heat | Contours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    name: str  # of its files
+    caption: str
+    panels: Sequence[Panel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    name: str  # of its file
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Against:
+    """A number of the paper beside ours. The difference is counted in σ of both together, where both have one."""
+
+    what: str
+    rule: str
+    paper: float
+    ours: float
+    paper_spread: float = math.nan
+    spread: float = math.nan
+    percent: bool = False  # shown as such, with the difference in points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What a report says about one study."""
+
+    name: str  # of its folder and its anchor
+    title: str
+    lead: str  # a sentence or two: what is shown, and what comes out
+    where: str = ""  # in the paper, such as "Figure 2 b"
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    against: Sequence[Against] = ()
+    remarks: Sequence[str] = ()  # where we differ and why, what is of another scale
+    command: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
+    seconds: float = math.nan  # that the computing took
+
+
+FORMAT = 1  # of section.json
+_KINDS = {
+    kind.__name__: kind for kind in (Line, Lines, Bar, Bars, Heat, Path, Contours, Figure, Table, Against, Section)
+}
+
+
+def to_json(section: Section) -> str:
+    return json.dumps({"format": FORMAT, "section": _plain(section)}, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> Section:
+    """What `to_json` wrote. ValueError for anything else, with what is wrong."""
+    try:
+        found = json.loads(text)
+        version = found["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"no section of a report: {error!r}") from None
+    if version != FORMAT:
+        raise ValueError(f"of format {version!r}, which another version of otpe wrote; this one reads {FORMAT}")
+    try:
+        section = _made(found["section"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no section of a report: {error!r}") from None
+    if not isinstance(section, Section):
+        raise ValueError(f"a {type(section).__name__}, not a section of a report")
+    return section
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: what is None is left out, what is not finite is null, numbers have six digits."""
+    if is_dataclass(value):
+        parts = {part.name: getattr(value, part.name) for part in fields(value)}
+        return {"kind": type(value).__name__, **{name: _plain(x) for name, x in parts.items() if x is not None}}
+    if isinstance(value, dict):
+        return {str(name): _plain(x) for name, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    if hasattr(value, "tolist"):  # numpy's
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_made(x) for x in value]
+    if isinstance(value, dict) and "kind" in value:
+        kind = _KINDS[value["kind"]]
+        return kind(**{name: _made(x) for name, x in value.items() if name != "kind"})
+    return math.nan if value is None else value  # settings and such, a plain dict, stay as they are
