@@ -1,0 +1,1 @@
+"""Studies: several runs, or one looked at closely, and what they show."""
