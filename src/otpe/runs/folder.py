@@ -108,7 +108,7 @@ def opened(config: Settings, names: Sequence[str], mine: dict[str, Any]) -> Fold
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.folder(path)
     _check_strangers(path)
-    lock = _locked(path)
+    lock = locked(path)
     try:
         _check(path, config, mine)
         files.clean(path)
@@ -227,7 +227,7 @@ def stored(kind: type[Config], path: Path) -> Config:
     return kind(**{**known, "root": None if root is None else Path(root), "out": path, "resume": False})
 
 
-def _locked(path: Path) -> IO[str]:
+def locked(path: Path) -> IO[str]:
     lock = (path / ".lock").open("w")
     try:
         import fcntl

@@ -70,7 +70,7 @@ def paced(optimizer: optax.GradientTransformation) -> optax.GradientTransformati
     def init(params: Any) -> Paced:
         return Paced(jnp.ones((), jnp.float32), inner.init(params))
 
-    def update(grads: Any, state: Paced, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
+    def update(grads: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
         updates, after = inner.update(grads, state.inner, params, **extra)
         return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), updates), Paced(state.rate, after)
 

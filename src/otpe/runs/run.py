@@ -35,6 +35,7 @@ class Run:
     seconds: float = 0.0  # of training until now
     home: Path | None = None  # the folder to go on with, if it is not the run's own
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+    bar: Callable[[str, int, int], Any] = Bar
 
     def __call__(self) -> Result:
         try:
@@ -46,12 +47,12 @@ class Run:
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
-        bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
+        bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
-                self._compile()
+                self.compile()
                 bar.begin()
                 pace, saved_at = Pace(config.checkpoint_seconds), time.monotonic()
                 if config.snapshots and step == 0:
@@ -83,7 +84,7 @@ class Run:
             if events:
                 events.close()
 
-    def _compile(self) -> None:
+    def compile(self) -> None:
         """A block of no steps, so that the time of the others is their own."""
         jax.block_until_ready(self._advance(self.recipe, 0))
 

@@ -11,6 +11,7 @@ from otpe.runs import settings
 from otpe.runs.config import TrainConfig
 from otpe.runs.run import Run
 from otpe.runs.train import prepared
+from otpe.studies import spread
 from otpe.studies.config import AlignConfig
 
 PARTS = ("kernel", "bias")
@@ -109,8 +110,8 @@ def table(found: dict[str, Along]) -> Table:
     depth = next(iter(found.values())).cosine.shape[2]
     rows = []
     for rule, a in found.items():
-        cells = [_spread(a.cosine[:, :, i, 0]) for i in reversed(range(depth))]
-        rows.append([rule, *cells, _spread(a.model), _spread(a.model_size)])
+        cells = [spread.text(a.cosine[:, :, i, 0]) for i in reversed(range(depth))]
+        rows.append([rule, *cells, spread.text(a.model), spread.text(a.model_size)])
     return Table(
         name="cosines",
         caption="Cosine to BPTT's gradient: kernels per layer, all parameters; mean ± σ over networks and training.",
@@ -123,29 +124,12 @@ def _bars(found: dict[str, Along], what: str, part: int) -> list[Bar]:
     bars = []
     for rule, a in found.items():
         values = getattr(a, what)[:, :, ::-1, part].reshape(-1, a.cosine.shape[2])
-        bars.append(Bar(name=rule, values=mean(values, 0).tolist(), spread=std(values, 0).tolist()))
+        bars.append(Bar(name=rule, values=spread.mean(values, 0).tolist(), spread=spread.std(values, 0).tolist()))
     return bars
 
 
 def _lines(found: dict[str, Along], of: Any) -> list[Line]:
     return [
-        Line(name=rule, x=a.steps.tolist(), y=mean(of(a), 1).tolist(), spread=std(of(a), 1).tolist())
+        Line(name=rule, x=a.steps.tolist(), y=spread.mean(of(a), 1).tolist(), spread=spread.std(of(a), 1).tolist())
         for rule, a in found.items()
     ]
-
-
-def mean(values: np.ndarray, axis: int | None = None) -> Any:
-    """Of what there is; NaN of nothing."""
-    known = np.isfinite(values)
-    count = known.sum(axis)
-    return np.where(count > 0, np.where(known, values, 0).sum(axis) / np.maximum(count, 1), np.nan)
-
-
-def std(values: np.ndarray, axis: int | None = None) -> Any:
-    middle = mean(values, axis)
-    around = middle if axis is None else np.expand_dims(middle, axis)
-    return np.sqrt(mean((values - around) ** 2, axis))
-
-
-def _spread(values: np.ndarray) -> str:
-    return f"{mean(values):.3f} ± {std(values):.3f}"
