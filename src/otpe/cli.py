@@ -38,6 +38,11 @@ VERBS = {
         prepare="otpe.runs.verbs:prepare_compare",
         defaults="otpe.runs.verbs:stored_compare",
     ),
+    "report": Verb(
+        "put runs and studies into one page, beside the paper's numbers",
+        config="otpe.reporting.config:ReportConfig",
+        prepare="otpe.reporting.run:prepare",
+    ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
         config="otpe.bench.config:BenchConfig",
