@@ -10,6 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check
+from otpe.engine import Backend, Precision
 from otpe.network import Network
 from otpe.rulebook import Rule, rule, rules
 from otpe.training import gradients
@@ -32,12 +33,16 @@ def alignment(
     params: Any,
     spikes: ArrayLike,
     labels: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     rules: str | Rule | Sequence[str | Rule] = tuple(name for name in rules() if name not in ("bptt", "rtrl")),
+    precision: Precision = "float32",
+    backend: Backend = "auto",
 ) -> dict[str, Alignment]:
     """Cosine to BPTT's gradient, and ratio of norms, of each rule on one mini-batch.
 
-    A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout.
+    A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout. `mask`,
+    `precision` and `backend` as in `otpe.gradients`.
     """
     chosen = tuple(rule(name) for name in ([rules] if isinstance(rules, str | Rule) else rules))
     names = [c.name for c in chosen]
@@ -46,13 +51,28 @@ def alignment(
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
     y = check.labels(net.classes, labels, batch=x.shape[1])
-    return _alignment(net, chosen, params, x, y)
+    return _alignment(net, chosen, precision, backend, params, x, y, mask)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _alignment(net: Network, chosen: tuple[Rule, ...], params: Any, x: Array, y: Array) -> dict[str, Alignment]:
-    exact = {c.readout: gradients(net, params, x, y, rule=rule("bptt", readout=c.readout))[1] for c in chosen}
-    return {c.name: compare(gradients(net, params, x, y, rule=c)[1], exact[c.readout]) for c in chosen}
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _alignment(
+    net: Network,
+    chosen: tuple[Rule, ...],
+    precision: Precision,
+    backend: Backend,
+    params: Any,
+    x: Array,
+    y: Array,
+    mask: Any,
+) -> dict[str, Alignment]:
+    def gradient(by: Rule) -> Any:
+        return gradients(net, params, x, y, mask, rule=by, precision=precision, backend=backend)[1]
+
+    exact: dict[str, Any] = {}
+    for c in chosen:
+        if c.readout not in exact:
+            exact[c.readout] = gradient(rule("bptt", readout=c.readout))
+    return {c.name: compare(gradient(c), exact[c.readout]) for c in chosen}
 
 
 def compare(given: Any, exact: Any) -> Alignment:

@@ -105,6 +105,8 @@ class Settings:
     """Mode online: how rules with a trace per weight keep it."""
 
     # The run folder
+    snapshots: int = 0
+    """Keep the weights of every so many mini-batches too, as otpe landscape needs them; 0: only checkpoints."""
     out: Path | None = None
     """The run folder. By default a new numbered one in runs."""
     resume: bool = False
@@ -125,6 +127,8 @@ class OneRule:
     """The learning rule: a name from otpe.rules()."""
     mode: Mode = "offline"
     """offline: an update per mini-batch; online: an update per time step."""
+    align: tuple[str, ...] = ()
+    """Compare the gradients of these rules with BPTT's, at every evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,23 +37,27 @@ def load(path: str | Path, net: Network | None = None) -> Result:
         raise FileNotFoundError(f"{where} holds a finished run whose last checkpoint, with its weights, is gone.")
     found, (arrays, _) = folder.read_json(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
-    net = _network(config, where, best) if net is None else net
-    params = _params(net, where, best, config.seeds)
-    return from_json(found, where, net, params, folder.read_metrics(where))
+    net = _network(where, best) if net is None else net
+    return from_json(found, where, net, params(where, best, net), folder.read_metrics(where))
 
 
-def _network(config: TrainConfig, where: Path, best: dict[str, np.ndarray]) -> Network:
+def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = None) -> Any:
+    """The parameters of the networks of a run, from arrays by name, such as 0.kernel."""
+    net = _network(where, arrays) if net is None else net
+    seeds = len(next(iter(arrays.values())))
+    keys = jax.random.split(jax.random.key(0), seeds)
+    like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
+    names = checkpoint.named(like)
+    if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
+        raise ValueError(f"{where} holds the parameters of another network than the one given.")
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
+
+
+def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
     if "own_net" in folder.read_json(where / "config.json"):
         raise ValueError(
             f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...)."
         )
+    config = folder.stored(TrainConfig, where)
     last = len(config.hidden)
-    return settings.network(config, best["0.kernel"].shape[1], best[f"{last}.kernel"].shape[2])
-
-
-def _params(net: Network, where: Path, best: dict[str, np.ndarray], seeds: int) -> Any:
-    like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), jax.random.split(jax.random.key(0), seeds))
-    names = checkpoint.named(like)
-    if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in best.items()}:
-        raise ValueError(f"{where} holds the parameters of another network than the one given.")
-    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(best[name]) for name in names])
+    return settings.network(config, arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2])

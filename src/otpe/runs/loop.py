@@ -20,6 +20,7 @@ import optax
 from jax import Array
 
 from otpe import losses
+from otpe.analysis import Alignment, alignment
 from otpe.datasets import Dataset, SpikeBatch
 from otpe.datasets.contract import random_key
 from otpe.datasets.frameset import FrameSet
@@ -62,6 +63,7 @@ class Recipe:
     stride: int
     traces: TraceChoice
     exam: Exam  # for validation
+    align: tuple[Rule, ...] = ()  # whose gradients are compared with BPTT's at evaluations
 
 
 def longest_stride(common: int) -> int:
@@ -101,6 +103,7 @@ class Row(NamedTuple):
     step: Array
     loss: Array  # [S] of training: sum over the steps since the one before
     scores: Scores
+    alignment: dict[str, Alignment]  # at the next mini-batch, each number [S]
 
 
 class Log(NamedTuple):
@@ -142,9 +145,12 @@ def advance(
         params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
 
-    def evaluate(state: State, log: Log) -> tuple[State, Log]:
+    def look(state: State) -> tuple[State, Row]:
         validated, scores = _validated(recipe, valid, state)
-        row = Row(state.step, state.loss, scores)
+        return validated, Row(state.step, state.loss, scores, _aligned(recipe, train, seeds, state))
+
+    def evaluate(state: State, log: Log) -> tuple[State, Log]:
+        validated, row = look(state)
         rows = jax.tree.map(lambda rows, one: rows.at[log.filled].set(one), log.rows, row)
         return validated, Log(log.filled + 1, rows)
 
@@ -154,15 +160,13 @@ def advance(
         due = (state.step % when.every == 0) | (state.step == when.last)
         return jax.lax.cond(due, evaluate, lambda *same: same, state, log)
 
-    state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(recipe, len(seeds))))
+    state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(jax.eval_shape(look, state)[1])))
     sound = [jnp.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
     return state, log, jnp.stack(sound).all(0)
 
 
-def _blank(recipe: Recipe, seeds: int) -> Log:
-    each, depth = jnp.zeros((ROWS, seeds), jnp.float32), recipe.view.net.depth
-    scores = Scores(each, each, jnp.zeros((ROWS, seeds, depth), jnp.float32))
-    return Log(jnp.zeros((), jnp.int32), Row(jnp.zeros(ROWS, jnp.int32), each, scores))
+def _blank(row: Row) -> Log:
+    return Log(jnp.zeros((), jnp.int32), jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), row))
 
 
 def _validated(recipe: Recipe, data: Dataset, state: State) -> tuple[State, Scores]:
@@ -176,6 +180,20 @@ def _validated(recipe: Recipe, data: Dataset, state: State) -> tuple[State, Scor
     now = Best(scores.accuracy, jnp.broadcast_to(state.step, better.shape), state.params)
     best = jax.tree.map(keep, now, state.best)
     return state._replace(loss=jnp.zeros_like(state.loss), last_loss=state.loss, best=best), scores
+
+
+def _aligned(recipe: Recipe, data: Dataset, seeds: Array, state: State) -> dict[str, Alignment]:
+    """How the rules' gradients on the next mini-batch lie to BPTT's."""
+    if not recipe.align:
+        return {}
+    how: dict[str, Any] = {"precision": recipe.view.precision, "backend": recipe.view.backend}
+
+    def one(seed: Array, params: Any) -> dict[str, Alignment]:
+        batch = data.batch(seed, state.step, recipe.batch)
+        mask = None if batch.lengths is None else batch.mask
+        return alignment(recipe.view.net, params, batch.spikes, batch.labels, mask, rules=recipe.align, **how)
+
+    return _each(len(seeds), one)(seeds, state.params)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

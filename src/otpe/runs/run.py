@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from otpe.runs import board, checkpoint, guards, loop, signals, task
+from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.loop import Log, Recipe, Row, Scores, State, When
@@ -54,16 +54,20 @@ class Run:
                 self._compile()
                 bar.begin()
                 pace, saved_at = Pace(config.checkpoint_seconds), time.monotonic()
+                if config.snapshots and step == 0:
+                    snapshots.save(self.folder.path, 0, self.state.params)
                 while step < config.steps:
-                    lines = self._block(pace, step)
+                    measured = self._block(pace, step)
                     step = int(self.state.step)
                     bar.advance(step)
-                    for line in lines:
+                    for line in measured:
                         self.folder.add(line)
                         bar.show(step, float(np.mean(line["loss"])), float(np.mean(line["valid_accuracy"])))
                         guard.look(line["step"], np.array(line["rates"]), last=line["step"] == config.steps)
                         if events:
                             events.add(line, range(config.seed, config.seed + config.seeds))
+                    if config.snapshots and (step % config.snapshots == 0 or step == config.steps):
+                        snapshots.save(self.folder.path, step, self.state.params)
                     last = step == config.steps or wish.number is not None
                     if last or time.monotonic() - saved_at >= config.checkpoint_seconds:
                         self._save()
@@ -107,10 +111,11 @@ class Run:
         return [self._line(row, began + each * (int(row.step) - step)) for row in rows]
 
     def _room(self, step: int) -> int:
-        """Steps that a block may have at most: there is an end, and evaluations that it must have room for."""
+        """Steps that a block may have at most: there is an end, weights to keep, evaluations it must have room for."""
         every = self.config.eval_every
         evaluations = 1 if self.config.checkpoint_seconds == 0 else loop.ROWS
-        return min(self.config.steps, (step // every + evaluations) * every) - step
+        weights = self.config.snapshots or self.config.steps
+        return min(self.config.steps, (step // every + evaluations) * every, (step // weights + 1) * weights) - step
 
     def _one_step(self, state: State) -> tuple[State, Any]:
         """One step alone, without an evaluation, and whether numbers are finite after it."""
@@ -120,14 +125,7 @@ class Run:
 
     def _line(self, row: Row, seconds: float) -> dict[str, Any]:
         """An evaluation as it is written down."""
-        return {
-            "step": int(row.step),
-            "loss": (row.loss / self._since(int(row.step))).tolist(),
-            "valid_loss": row.scores.loss.tolist(),
-            "valid_accuracy": row.scores.accuracy.tolist(),
-            "rates": row.scores.rates.tolist(),
-            "seconds": round(seconds, 3),
-        }
+        return lines.line(row, self._since(int(row.step)), seconds)
 
     def _since(self, step: int) -> int:
         """Mini-batches between the evaluation of this step and the one before."""

@@ -55,7 +55,9 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     check.number(
         "checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every evaluation", lambda x: x >= 0
     )
+    check.whole("snapshots", config.snapshots, MOST)
     check_optimizer(config)
+    aligned(config)
     return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
 
 
@@ -112,6 +114,13 @@ def network(config: Settings, inputs: int, classes: int) -> Network:
         surrogate=surrogate(config),
         reset=config.reset,
     )
+
+
+def aligned(config: TrainConfig) -> tuple[Rule, ...]:
+    """The rules whose gradients are compared with BPTT's."""
+    if not isinstance(config.align, tuple | list) or len(set(config.align)) < len(config.align):
+        raise ValueError(f"align is {config.align!r}, expected names of rules, none twice, such as ('otpe', 'ostl').")
+    return tuple(named_rule(name) for name in config.align)
 
 
 def surrogate(config: Settings) -> Surrogate:

@@ -120,9 +120,10 @@ def _recipe(
         schedule=schedule,
         batch=config.batch,
         every=config.every,
-        stride=loop.longest_stride(math.gcd(config.eval_every, config.steps)),
+        stride=loop.longest_stride(math.gcd(config.eval_every, config.steps, config.snapshots)),
         traces=config.traces,
         exam=exam,
+        align=settings.aligned(config),
     )
 
 
