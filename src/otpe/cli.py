@@ -38,6 +38,18 @@ VERBS = {
         prepare="otpe.runs.verbs:prepare_compare",
         defaults="otpe.runs.verbs:stored_compare",
     ),
+    "landscape": Verb(
+        "the loss around a training run, and where each rule went",
+        config="otpe.studies.config:LandscapeConfig",
+        prepare="otpe.studies.verbs:prepare_landscape",
+        defaults="otpe.studies.verbs:stored_landscape",
+    ),
+    "sweep": Verb(
+        "train at every point of a grid over any settings, and draw maps of the accuracy",
+        config="otpe.studies.config:SweepConfig",
+        prepare="otpe.studies.verbs:prepare_sweep",
+        defaults="otpe.studies.verbs:stored_sweep",
+    ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
         config="otpe.bench.config:BenchConfig",

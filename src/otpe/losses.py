@@ -12,21 +12,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from otpe import check, scan
+from otpe import check
 
 Readout = Literal["spikes", "leaky"]
-
-
-def logits(spikes: Array, readout: Readout, leak: float) -> Array:
-    """What the loss looks at: output spikes [T, B, classes], or their leaky sum."""
-    if readout == "spikes":
-        return spikes
-
-    def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
-        o = leak * o + s
-        return o, o
-
-    return scan.recur(leaky, jnp.zeros_like(spikes[0]), spikes)[1]
 
 
 def cross_entropy_and_signal(logits: Array, labels: Array, weight: Array | None = None) -> tuple[Array, Array]:

@@ -146,8 +146,9 @@ def _landscape(
 ) -> Landscape:
     def loss(params: Any) -> Array:
         out = net.run(params, x, precision=how.precision, backend=how.backend)
+        logits = out if readout == "spikes" else net.leaky_sum(out)
         share = None if mask is None else mask.astype(out.dtype) / mask.sum()
-        return losses.cross_entropy_and_signal(losses.logits(out, readout, net.readout_leak), y, share)[0]
+        return losses.cross_entropy_and_signal(logits, y, share)[0]
 
     found = {name: project(through, path) for name, path in paths.items()}
     coordinates = {name: at for name, (at, _) in found.items()}

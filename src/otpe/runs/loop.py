@@ -228,7 +228,7 @@ def _scores(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
-            logits = losses.logits(spikes[-1], view.readout, view.net.readout_leak)
+            logits = spikes[-1] if view.readout == "spikes" else view.net.leaky_sum(spikes[-1])
             loss, _ = losses.cross_entropy_and_signal(logits, batch.labels, weight)
             predicted = losses.predict(spikes[-1], None if batch.lengths is None else batch.mask)
             right = ((predicted == batch.labels) & counts[0]).sum()

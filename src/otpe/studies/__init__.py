@@ -1,0 +1,9 @@
+"""What is asked of many runs: `otpe landscape`, `otpe sweep`. Each leaves its numbers and a section for the report.
+
+config.py     every setting; free of jax
+landscape.py  the loss around a training run, and where each rule went
+grid.py       the points of a sweep, and what they are called
+sweep.py      the sweep from start to end     maps.py   its pictures and tables
+about.py      what a report says about where numbers come from
+verbs.py      the command line
+"""
