@@ -82,6 +82,15 @@ class Network:
         x = check.spikes(self, params, spikes)
         return _record(self, engine(backend, precision, params), params, x)
 
+    def leaky_sum(self, spikes: Array) -> Array:
+        """The leaky readout o_t of output spikes [T, B, classes]."""
+
+        def add(_: None, o: Array, s: Array) -> tuple[Array, Array]:
+            o = self.readout_leak * o + s
+            return o, o
+
+        return scan.recur(add, jnp.zeros_like(spikes[0]), spikes)[1]
+
     def start(self, batch: int = 1, dtype: DTypeLike = float) -> State:
         """Membranes at rest, to begin a stream with."""
         check.count("batch", batch)

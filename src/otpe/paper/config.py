@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from otpe.arguments import Positional
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig:
@@ -14,7 +16,7 @@ class ReproduceConfig:
     coarse grid, which the report states, and with --fine as in the paper: that takes days.
     """
 
-    items: tuple[str, ...] = ()
+    items: Positional[tuple[str, ...]] = ()
     """Which, by name. `otpe reproduce --list` names them all."""
     quick: bool = False
     """All items, made small: minutes on 2 CPU cores."""

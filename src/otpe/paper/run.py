@@ -17,6 +17,7 @@ from otpe.paper.items import ITEMS, Item, Material
 from otpe.paper.plan import Plan, Planned
 from otpe.paper.progress import Whole
 from otpe.paper.scale import FINE, FULL, QUICK, Scale
+from otpe.reporting import report
 from otpe.runs import folder, guards, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import RUNS
@@ -44,7 +45,7 @@ class Reproduction:
     made: dict[Any, Splits] = field(default_factory=dict)
     say: Callable[[str], None] = lambda text: None
 
-    def __call__(self) -> list[Section]:
+    def __call__(self) -> Path:
         began = time.monotonic()
         planned = {run.name: run for item in self.items.values() for run in item.needs(self.plan)}
         waiting = dict(self.items)
@@ -61,7 +62,7 @@ class Reproduction:
             bar.close()
             self.lock.close()
         self.say(f"{len(sections)} items in {time.monotonic() - began:.0f} s")
-        return [sections[name] for name in self.items]
+        return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
 
     def _made(self, run: Planned) -> Run | Finished:
         """The run, or what came out of it if it is finished."""

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
+from otpe.arguments import Positional
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,7 @@ class ReportConfig:
     the folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
     """
 
-    folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="FOLDER")] = (Path("runs"),)
+    folders: Positional[tuple[Path, ...]] = (Path("runs"),)
     """Of runs; each is searched."""
     out: Path = Path("report.html")
     """The page. An older one is replaced when the new one is complete."""

@@ -44,6 +44,7 @@ class Comparison:
     folder: Folder
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     diverged: list[str] = field(default_factory=list)
+    verb: str = "compare"  # that goes on with it
 
     def __call__(self) -> list[Result]:
         try:
@@ -52,7 +53,7 @@ class Comparison:
                 run = prepared(config, data=self.splits)
                 name = f"{config.rule} {config.mode}"
                 run.warn = lambda text, name=name: self.warn(f"{name}, {text}")
-                run.home = self.folder.path
+                run.home, run.verb = self.folder.path, self.verb
                 try:
                     results.append(run())
                 except guards.DivergedError as error:
@@ -95,10 +96,28 @@ class Comparison:
         )
 
 
-def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) -> Comparison:
-    """Check everything, and make or open the folder. All bad input is told here."""
+def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, verb: str = "compare") -> Comparison:
+    """Check everything, and make or open the folder. All bad input is told here. `verb`: whose comparison it is."""
     settings.check_kind(config, CompareConfig)
     config = settings.plain(config)
+    runs, left_out = planned(config, own_data=data is not None)
+    splits = task.named(config) if data is None else task.given(data)
+    settings.network(config, splits.train.units, len(splits.train.names))
+    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
+    opened = folder.opened(config, [config.dataset, verb], mine)
+    runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
+    try:
+        for run in runs:
+            if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
+                prepared(run, data=splits).folder.close()  # a damaged one is told now, not when its turn comes
+    except BaseException:
+        opened.close()
+        raise
+    return Comparison(config, runs, left_out, splits, opened, verb=verb)
+
+
+def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainConfig], list[str]]:
+    """The settings of every run, found in order, and what is left out."""
     for what, given in (("rules", config.rules), ("modes", config.modes)):
         if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
             raise TypeError(f"{what} is {given!r}, expected names, such as ('otpe', 'ostl') or ('offline', 'online').")
@@ -116,20 +135,8 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None) ->
         if "online" not in config.modes and value != getattr(CompareConfig, name):
             raise ValueError(f"{name} is {value!r}, which is for mode 'online', but modes is {config.modes!r}.")
     for run in runs:
-        settings.checked(run, own_data=data is not None)
-    splits = task.named(config) if data is None else task.given(data)
-    settings.network(config, splits.train.units, len(splits.train.names))
-    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
-    opened = folder.opened(config, [config.dataset, "compare"], mine)
-    runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
-    try:
-        for run in runs:
-            if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
-                prepared(run, data=splits).folder.close()  # a damaged one is told now, not when its turn comes
-    except BaseException:
-        opened.close()
-        raise
-    return Comparison(config, runs, left_out, splits, opened)
+        settings.checked(run, own_data=own_data)
+    return runs, left_out
 
 
 def title(config: CompareConfig) -> str:

@@ -156,7 +156,7 @@ def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
     defaults = plain(type(config)())  # of settings that are newer than the run
     check_same(str(path), {**defaults, **theirs}, mine)
     if not config.resume:
-        finished = any((path / name).exists() for name in ("result.json", "compare.json"))
+        finished = any((path / name).exists() for name in ("result.json", "compare.json", "section.json"))
         newest = checkpoint.newest(path / "checkpoints")
         at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
         raise FileExistsError(

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from otpe import losses, scan
+from otpe import losses
 from otpe.analysis import Alignment, alignment
 from otpe.datasets import Dataset, SpikeBatch
 from otpe.datasets.contract import random_key
@@ -233,7 +233,8 @@ def _scores(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
-            loss, _ = losses.cross_entropy_and_signal(_logits(view, spikes[-1]), batch.labels, weight)
+            logits = spikes[-1] if view.readout == "spikes" else view.net.leaky_sum(spikes[-1])
+            loss, _ = losses.cross_entropy_and_signal(logits, batch.labels, weight)
             predicted = losses.predict(spikes[-1], None if batch.lengths is None else batch.mask)
             right = ((predicted == batch.labels) & counts[0]).sum()
             rates = jnp.stack([(s.mean(range(2, s.ndim)) * weight).sum() for s in spikes])
@@ -255,18 +256,6 @@ def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
     else:
         batch, counts = data.batch(exam.seed, i, exam.size), jnp.ones(exam.size, bool)
     return batch, jnp.broadcast_to(counts, batch.spikes.shape[:2])
-
-
-def _logits(view: View, spikes: Array) -> Array:
-    """What the loss looks at: output spikes, or their leaky sum."""
-    if view.readout == "spikes":
-        return spikes
-
-    def leaky(_: None, o: Array, s: Array) -> tuple[Array, Array]:
-        o = view.net.readout_leak * o + s
-        return o, o
-
-    return scan.recur(leaky, jnp.zeros_like(spikes[0]), spikes)[1]
 
 
 def _each(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:

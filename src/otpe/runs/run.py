@@ -34,6 +34,7 @@ class Run:
     found: dict[str, Any] | None = None  # the result, where the run is finished
     seconds: float = 0.0  # of training until now
     home: Path | None = None  # the folder to go on with, if it is not the run's own
+    verb: str = "train"  # that goes on with it
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     bar: Callable[[str, int, int], Any] = Bar
 
@@ -170,8 +171,8 @@ class Run:
         return found
 
     def _farewell(self, step: int) -> str:
-        verb, where = ("train", self.folder.path) if self.home is None else ("compare", self.home)
+        where = self.folder.path if self.home is None else self.home
         return (
-            f"stopped at step {step} of {self.config.steps}, and saved. Go on with: otpe {verb} --resume --out {where}"
-            " (in Python: resume=True)"
+            f"stopped at step {step} of {self.config.steps}, and saved. Go on with: otpe {self.verb} --resume --out"
+            f" {where} (in Python: resume=True)"
         )

@@ -12,26 +12,27 @@ from otpe.runs.section import spread
 def prepare_train(config: TrainConfig) -> Callable[[], int]:
     """Check everything, and return the job."""
     run = train.prepared(config)
-    run.warn = _warn
+    run.warn = warn
     return lambda: _train(run)
 
 
 def prepare_compare(config: CompareConfig) -> Callable[[], int]:
     comparison = compare.prepared_comparison(config)
-    comparison.warn = _warn
+    comparison.warn = warn
     return lambda: _compare(comparison)
 
 
 def stored_train(args: Sequence[str]) -> TrainConfig | None:
     """With --resume, the settings that are not given are those of the run in the folder."""
-    return _stored(TrainConfig, args)
+    return stored(TrainConfig, args)
 
 
 def stored_compare(args: Sequence[str]) -> CompareConfig | None:
-    return _stored(CompareConfig, args)
+    return stored(CompareConfig, args)
 
 
-def _stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
+def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
+    """The settings of the run in --out, where --resume is said too."""
     out = _value(args, "--out")
     if "--resume" not in args or out is None or not (Path(out) / "config.json").exists():
         return None
@@ -71,5 +72,5 @@ def _compare(comparison: compare.Comparison) -> int:
     return 1 if comparison.diverged else 0
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     progress.say(f"otpe: warning: {text}")

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Table
+from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Section, Table
 from otpe.runs import settings
 from otpe.runs.config import TrainConfig
+from otpe.runs.result import Result
 from otpe.runs.run import Run
 from otpe.runs.train import prepared
-from otpe.studies import spread
+from otpe.studies import about, spread
 from otpe.studies.config import AlignConfig
 
 PARTS = ("kernel", "bias")
@@ -30,7 +31,9 @@ class Along(NamedTuple):
 def align(config: AlignConfig) -> dict[str, Along]:
     """Train by BPTT as the settings say, and return the alignment of every rule along the way."""
     settings.check_kind(config, AlignConfig)
-    return along(prepared_align(config)().metrics)
+    result = prepared_align(config)()
+    written(config, result)
+    return along(result.metrics)
 
 
 def prepared_align(config: AlignConfig) -> Run:
@@ -39,6 +42,24 @@ def prepared_align(config: AlignConfig) -> Run:
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
     return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}))
+
+
+def written(config: AlignConfig, result: Result) -> Section:
+    """What a report says about it, put into the run's folder."""
+    found = along(result.metrics)
+    found = {rule: found[rule] for rule in config.rules}
+    networks = "one network" if config.seeds == 1 else f"mean ± σ over {config.seeds} networks"
+    told = Section(
+        name="align",
+        title=f"Gradient cosines, {config.dataset}",
+        lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that BPTT learns from"
+        f" next, along {config.steps:,} mini-batches of training by BPTT; {networks}.",
+        figures=figures(found, f"{config.dataset}."),
+        tables=[table(found)],
+    )
+    told = about.signed(told, "align", config, result.seconds)
+    about.write(result.folder, told)
+    return told
 
 
 def along(metrics: Sequence[dict[str, Any]]) -> dict[str, Along]:

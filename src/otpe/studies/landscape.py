@@ -1,0 +1,133 @@
+"""`otpe landscape`: the loss around a training run, and where each rule went."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from otpe import check, files
+from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Table
+from otpe.datasets import SpikeBatch
+from otpe.datasets.frameset import FrameSet
+from otpe.runs import compare, guards, settings, snapshots, task
+from otpe.runs.compare import Comparison
+from otpe.runs.config import CompareConfig, Settings
+from otpe.runs.task import Splits
+from otpe.studies import about, planes
+from otpe.studies.config import LandscapeConfig
+from otpe.studies.planes import REFERENCE, Seen
+
+
+@dataclass
+class Study:
+    """A study that was found in order. Calling it trains, and looks."""
+
+    config: LandscapeConfig
+    comparison: Comparison
+
+    def __call__(self) -> tuple[Seen, Section]:
+        config, results, where = self.config, self.comparison(), self.comparison.folder.path
+        runs = {result.rule: snapshots.read(result.folder, result.net) for result in results}
+        if REFERENCE not in runs:
+            raise guards.DivergedError(f"there is no plane: {'; '.join(self.comparison.diverged)}")
+        batch = validation(config, self.comparison.splits, config.loss_samples)
+        how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
+        seen = planes.look(results[0].net, runs, batch, grid=config.grid, **how)
+        files.write_atomically(where / "landscape.npz", planes.npz(seen))
+        told = section(seen, title=f"Loss landscape, {config.dataset}", remarks=self.comparison.diverged)
+        told = about.signed(told, "landscape", config, sum(result.seconds for result in results))
+        about.write(where, told)
+        return seen, told
+
+
+def prepared_landscape(config: LandscapeConfig, *, data: Splits | None = None) -> Study:
+    """Check everything, and make or open the folder. All bad input is told here."""
+    settings.check_kind(config, LandscapeConfig)
+    for name in ("snapshots", "loss_samples", "grid"):
+        check.count(name, getattr(config, name))
+    if config.grid < 2:
+        raise ValueError(f"grid is {config.grid}, expected at least 2 points in each direction.")
+    shared = {field.name: getattr(config, field.name) for field in fields(CompareConfig) if hasattr(config, field.name)}
+    rules = config.rules
+    if isinstance(rules, tuple | list) and rules and not {REFERENCE, "all"} & {*rules}:
+        shared["rules"] = (REFERENCE, *rules)
+    return Study(config, compare.prepared_comparison(CompareConfig(**shared), data=data, verb="landscape"))
+
+
+def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
+    """The samples that runs of these settings are validated on, side by side: the first ones, if there are more."""
+    data = splits.valid
+    if isinstance(data, FrameSet):
+        return data.take(np.arange(min(len(data), most)))
+    exam = task.exam(data, task.VALID, config.valid_samples, config.batch)
+    batches = [data.batch(exam.seed, i, exam.size) for i in range(exam.batches)]
+    lengths = [batch.lengths for batch in batches if batch.lengths is not None]
+    return SpikeBatch(
+        jnp.concatenate([batch.spikes for batch in batches], 1)[:, :most],
+        jnp.concatenate([batch.labels for batch in batches])[:most],
+        jnp.concatenate(lengths)[:most] if lengths else None,
+    )
+
+
+def section(seen: Seen, *, name: str = "landscape", title: str = "Loss landscape", remarks: Any = ()) -> Section:
+    """What a report says about it."""
+    networks = len(seen.explained[REFERENCE])
+    of = f"mean ± σ of {networks} networks, each in its own plane" if networks > 1 else "one network"
+    shares = ", ".join(f"{rule} {_percent(share[:, -1])}" for rule, share in seen.explained.items())
+    return Section(
+        name=name,
+        title=title,
+        lead="The loss over the plane through BPTT's initial and final model, and every rule's way through training"
+        f" projected into it. At the end the plane explains of each way: {shares} ({of}).",
+        figures=[_map(seen, name, title), _shares(seen, name, of)],
+        tables=[_table(seen, name, of)],
+        remarks=list(remarks),
+    )
+
+
+def _map(seen: Seen, name: str, title: str) -> Figure:
+    found = seen.landscape
+    ways = [Path(name=rule, x=at[:, 0].tolist(), y=at[:, 1].tolist()) for rule, at in found.coordinates.items()]
+    panel = Contours(
+        title=title,
+        x="towards BPTT's final model",
+        y="along the initial model",
+        at_x=found.at_x.tolist(),
+        at_y=found.at_y.tolist(),
+        heights=found.loss.tolist(),
+        unit="loss",
+        paths=ways,
+    )
+    caption = (
+        "Validation loss of the first network over the plane through the initial model, at (0, 0), and BPTT's final"
+        " one, on the horizontal axis; every rule's way projected into it. Distances are those of all weights together."
+    )
+    return Figure(name=name, caption=caption, panels=[panel])
+
+
+def _shares(seen: Seen, name: str, of: str) -> Figure:
+    lines = []
+    for rule, share in seen.explained.items():
+        known = share[:, 1:]  # at the start there is no way yet
+        spread = known.std(0).tolist() if len(known) > 1 else None
+        lines.append(Line(name=rule, x=seen.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=spread))
+    panel = Lines(
+        title="How much the plane explains", x="mini-batches", y="share of the way", lines=lines, y_range=(0, 1)
+    )
+    caption = f"Share of |θ − θ₀|² that lies in the plane: how much of each rule's way the map above shows; {of}."
+    return Figure(name=f"{name}-explained", caption=caption, panels=[panel])
+
+
+def _table(seen: Seen, name: str, of: str) -> Table:
+    columns = ["rule", "explained at the end", "σ", "from start to end", "σ", "from BPTT's end", "σ"]
+    rows = []
+    for rule, share in seen.explained.items():
+        numbers = (share[:, -1], seen.length[rule], seen.apart[rule])
+        rows.append([rule, *(float(x) for values in numbers for x in (values.mean(), values.std()))])
+    caption = f"Share of each way that the plane explains, and distances |θ − θ'| of all weights together; {of}."
+    return Table(name=name, caption=caption, columns=columns, rows=rows)
+
+
+def _percent(share: np.ndarray) -> str:
+    return f"{100 * share.mean():.0f}" + (f" ± {100 * share.std():.0f}" if len(share) > 1 else "") + " %"

@@ -1,0 +1,153 @@
+"""`otpe sweep`: a run at every point of a grid. Finished points are not run again; what is known is always on disk."""
+
+import json
+import signal
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from otpe import files
+from otpe.runs import folder, guards, settings, signals, task
+from otpe.runs.config import TrainConfig
+from otpe.runs.folder import Folder
+from otpe.runs.result import numbers
+from otpe.runs.task import Splits
+from otpe.runs.train import prepared
+from otpe.studies import about, grid, maps
+from otpe.studies.config import SweepConfig
+from otpe.studies.grid import Axes, Point
+from otpe.studies.results import SweepResult, gathered
+
+KEPT = ("test_accuracy", "valid_accuracy", "test_loss", "loss", "best_step", "seconds", "steps_per_second")
+PROGRAMS = 50  # points after which compiled programs are forgotten: a process may only have so many
+
+
+def sweep(config: SweepConfig, *, data: Splits | None = None) -> SweepResult:
+    """Train at every point of the grid, and return all accuracies.
+
+    The folder has a run folder for each point, sweep.json with every point, and a section for the report. Runs that
+    diverge are recorded as such. Otherwise as `otpe.train`.
+    """
+    settings.check_kind(config, SweepConfig)
+    return prepared_sweep(task.of_own(config, data), data=data)()
+
+
+@dataclass
+class Sweep:
+    """A sweep that was found in order. Calling it trains."""
+
+    config: SweepConfig
+    axes: Axes
+    points: list[Point]
+    left_out: list[str]
+    folder: Folder
+    records: list[dict[str, Any]]  # of each point, as sweep.json has them
+    made: tuple[Any, Splits]  # the data that is at hand, and the key of its points; for a user's own, None
+    warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+    told: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # of a point that has come to its end
+
+    def __call__(self) -> SweepResult:
+        try:
+            for i, point in enumerate(self.points):
+                if self.records[i]["state"] == "waiting":
+                    self.records[i] |= self._train(point)
+                    self._write()
+                    self.told(self.records[i])
+                    if i % PROGRAMS == PROGRAMS - 1:
+                        jax.clear_caches()
+            self._write()
+            result = gathered(self.config, self.axes, self.records, self.left_out, self.folder.path)
+            seconds = sum(record.get("seconds", 0.0) for record in self.records)
+            section = about.signed(maps.section(result), "sweep", self.config, seconds)
+            about.write(self.folder.path, section)
+            return result
+        except signals.StoppedError:
+            raise
+        except KeyboardInterrupt:  # between two runs, or while one is prepared
+            go_on = f"otpe sweep --resume --out {self.folder.path} (in Python: resume=True)"
+            raise signals.StoppedError(signal.SIGINT, f"stopped. Go on with: {go_on}") from None
+        finally:
+            self.folder.close()
+
+    def _train(self, point: Point) -> dict[str, Any]:
+        run = prepared(point.run, data=self._data(point))
+        run.home, run.verb = self.folder.path, "sweep"
+        run.warn = lambda text: self.warn(f"{point.name}, {text}")
+        try:
+            return finished(numbers(run()))
+        except guards.DivergedError as error:
+            return {"state": "diverged", "why": str(error)}
+
+    def _data(self, point: Point) -> Splits:
+        """Made once for all points that have it, which come one behind the other."""
+        key, splits = self.made
+        if key is not None and key != grid.data_key(point):
+            splits = task.named(point.run)
+            self.made = grid.data_key(point), splits
+        return splits
+
+    def _write(self) -> None:
+        write(self.folder.path, self.axes, self.left_out, self.records)
+
+
+def prepared_sweep(config: SweepConfig, *, data: Splits | None = None) -> Sweep:
+    """Check everything, and make or open the folder. All bad input is told here."""
+    settings.check_kind(config, SweepConfig)
+    config = settings.plain(config)
+    points, left_out = grid.points(config, own_data=data is not None)
+    made = (grid.data_key(points[0]), task.named(points[0].run)) if data is None else (None, task.given(data))
+    for point in points:
+        if made[0] in (None, grid.data_key(point)):
+            task.check_shapes(made[1], point.run.batch)
+    mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
+    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, "own_study": "sweep"})
+    try:
+        _note_grid(opened.path, config)
+        points = [replace(point, run=replace(point.run, out=opened.path / point.name)) for point in points]
+        known = _known(opened.path)
+        records = [_record(point, known.get(point.name, {})) for point in points]
+    except BaseException:
+        opened.close()
+        raise
+    return Sweep(config, grid.axes(config.over), points, left_out, opened, records, made)
+
+
+def write(where: Path, axes: Axes, left_out: list[str], records: list[dict[str, Any]]) -> None:
+    about_all = {"format": folder.FORMAT, "axes": axes, "left_out": left_out, "points": records}
+    files.write_atomically(where / "sweep.json", json.dumps(about_all, indent=1) + "\n")
+
+
+def finished(found: dict[str, Any]) -> dict[str, Any]:
+    """Of a run's result, what is recorded of the point."""
+    return {"state": "finished", **{name: found[name] for name in KEPT}}
+
+
+def _record(point: Point, known: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a point: its result, that it has diverged, or that its turn will come."""
+    blank = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
+    where = Path(point.run.out or point.name)
+    if not (where / "config.json").exists():
+        return blank
+    theirs = {**folder.plain(TrainConfig()), **folder.read_json(where / "config.json")}
+    folder.check_same(str(where), theirs, folder.identity(point.run))
+    if (where / "result.json").exists():
+        return blank | finished(folder.read_json(where / "result.json"))
+    return blank | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})
+
+
+def _known(where: Path) -> dict[str, dict[str, Any]]:
+    """What was recorded of points, by name."""
+    path = where / "sweep.json"
+    return {record["name"]: record for record in folder.read_json(path)["points"]} if path.exists() else {}
+
+
+def _note_grid(where: Path, config: SweepConfig) -> None:
+    """The settings of a sweep that goes on in another grid say so: with --resume alone, it goes on in that one."""
+    found = folder.read_json(where / "config.json")
+    if found.get("over") != list(config.over):
+        found["over"] = list(config.over)
+        files.write_atomically(where / "config.json", json.dumps(found, indent=1) + "\n")
