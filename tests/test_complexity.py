@@ -76,12 +76,19 @@ def test_the_table():
     assert table.rows == [
         ("bptt", "whole sequence", "O(T n)", "1.00 (1)", "1.00 (1)", "O(T n²)", "2.00 (2)", "1.00 (1)"),
         ("otpe", "T single steps", "O(n²)", "1.99 (2)", "0.00 (0)", "O(T n²)", "2.00 (2)", "1.00 (1)"),
-        ("deep-otpe", "T single steps", "ours: O(L n²)", "1.99 (2)", "0.00 (0)", "ours: O(T L n²)", "not timed", "not timed"),
+        ("deep-otpe", "T single steps", "ours: O(L n²)", "1.99 (2)", "0.00 (0)", "ours: O(T L n²)", "not measured", "not measured"),
     ]  # fmt: skip
 
 
+def test_a_rule_without_a_whole_form_goes_step_by_step():
+    measured = results.blank(TOY)
+    shown = [Point((6, 6, 6), 3, 1, rule, "offline") for rule in ("otpe", "rtrl")]
+    (table,) = section.section(measured, shown, name="toy", title="Toy", command="otpe toy").tables
+    assert [row[1] for row in table.rows] == ["whole sequence", "T single steps"]
+
+
 def test_the_figures():
-    state, time = told({"bptt": (6, 12), "otpe": (6, 12)}).figures
+    state, time = told({"bptt": (6, 12), "otpe": (12, 6)}).figures
     assert [line.name for panel in state.panels for line in panel.lines] == ["bptt", "otpe", "deep-otpe"] * 2
     over_n, over_T = time.panels
     assert [(line.name, line.x, line.y) for line in over_n.lines] == [
@@ -154,7 +161,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
     assert after["points"][:2] == first["points"]
     assert after["finished"]
     assert after["seconds"] > first["seconds"] > 0
-    assert "not timed" not in made.tables[0].rows[0]
+    assert "not measured" not in made.tables[0].rows[0]
 
     monkeypatch.setattr(run, "race", lambda *_: pytest.fail("measured again"))
     again = complexity.study(quick=True, out=tmp_path)

@@ -27,25 +27,26 @@ def remarks(measured: dict[str, Any], bases: Sequence[Point], grid: Mapping[Any,
         said.append(
             "The paper's T n + n² of OTTT and Approx OTPE counts the traces and one gradient at the end. Here the"
             " forward pass, n² a step for every rule, and a gradient at every step are in the time, so theory in"
-            " brackets is n² over n for all; what these rules save is memory and the factor in front."
+            " brackets is n² over n for them too; what these rules save is memory and the factor in front."
         )
     if any(base.mode == "offline" for base in bases):
         said.append(
             "Offline we train in the whole-sequence form, which is another algorithm with the same gradient: it keeps"
-            " the sequence as BPTT does, and has BPTT's orders in time and memory for every rule."
+            " the sequence as BPTT does, and has BPTT's orders in time and memory for every rule that has this form."
             + (" The times here are those of the per-step form instead." if "steps" in forms else "")
         )
     if "step" in forms:
-        said.append("One step after T: T is how many steps were seen before, so 0 over T is the paper's T over all.")
+        said.append("Of one step, T is how many were seen before: 0 over T is the paper's T for all of them together.")
     if deep:
         said.append(f"Ours, not the paper's: {', '.join(dict.fromkeys(deep))}. They keep a trace for each layer above.")
     return [*said, *_missing(measured, bases)]
 
 
 def _network(base: Point) -> str:
+    depth = len(base.sizes) - 1
     return (
         "The paper counts one dense layer of n inputs and n neurons. Here it is a network of"
-        f" {len(base.sizes) - 1} layers, batch {base.batch}: over n and T the orders are the same, the constants are"
+        f" {depth} layer{'s' * (depth > 1)}, batch {base.batch}: over n and T the orders are the same, the constants are"
         " not."
     )
 

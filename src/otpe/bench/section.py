@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from otpe.bench.growth import OURS, PAPER, SYMBOLS, Axis, expected, exponent, form
-from otpe.bench.points import Point, kept
+from otpe.bench.points import Point, kept, state
 from otpe.bench.remarks import remarks
 from otpe.bench.report import MODES, fit_text, sizes
 from otpe.charts.kinds import Figure, Line, Lines, Section, Table
@@ -129,10 +129,15 @@ def _panel(axis: Axis, y: str, lines: list[Line]) -> Lines:
 def _caption(y: str, bases: list[Point]) -> str:
     base, rules = bases[0], {}
     for each in bases:
-        rules.setdefault(FORMS[form(each.mode, each.options)], []).append(each.rule)
+        rules.setdefault(_how(each), []).append(each.rule)
     forms = "; ".join(f"{how}: {', '.join(names)}" for how, names in rules.items())
     where = f"{sizes(base.sizes)}, T {base.steps}, batch {base.batch}"
     return f"{y.capitalize()}, {MODES[base.mode]}. Where not swept: {where}. Measured as {forms}."
+
+
+def _how(base: Point) -> str:
+    by_steps = base.mode == "offline" and state(base) is not None  # a rule that has no other way, or was told to
+    return FORMS["steps" if by_steps else base.mode]
 
 
 def _table(bases: Sequence[Point], counts: dict[Key, Kept], fits: dict[Key, dict[str, Any]]) -> Table:
@@ -142,7 +147,7 @@ def _table(bases: Sequence[Point], counts: dict[Key, Kept], fits: dict[Key, dict
         space, time = _orders(base.rule)
         state_cells = (fit_text(counts[base.mode, base.rule, axis]._asdict()).strip() for axis in GRID)
         time_cells = (_time_cell(fits.get((base.mode, base.rule, axis)), spans[axis]) for axis in GRID)
-        rows.append((base.rule, FORMS[form(base.mode, base.options)], space, *state_cells, time, *time_cells))
+        rows.append((base.rule, _how(base), space, *state_cells, time, *time_cells))
     return Table(
         name="complexity",
         caption="Orders of the paper's table 1 (one layer, one sample), and exponents: the slopes of lines fitted to"
@@ -158,7 +163,7 @@ def _table(bases: Sequence[Point], counts: dict[Key, Kept], fits: dict[Key, dict
 def _time_cell(fit: dict[str, Any] | None, all_values: list[int]) -> str:
     """Where a rule was left out at some sizes, with those of its own."""
     if fit is None:
-        return "not timed"
+        return "not measured"
     own = "" if span(fit["values"]) == span(all_values) else f", {span(fit['values'])} only"
     return fit_text(fit).strip() + own
 
