@@ -24,7 +24,7 @@ FULL = BenchConfig(
     modes=("offline",), sizes=(1024,) * 4, base_steps=50, base_batch=1, widths=(512, 1024, 2048, 4096),
     steps=(25, 50, 100), batches=(), depths=(), seconds=0.3, max_gb=8.0,
 )  # fmt: skip
-QUICK = replace(FULL, rules=("bptt", "ottt", "otpe", "deep-otpe"), sizes=(128,) * 4, widths=(64, 128, 256), seconds=0.1)
+QUICK = replace(FULL, rules=("bptt", "ottt", "otpe"), sizes=(128,) * 4, widths=(64, 128, 256), seconds=0.1)
 MACHINE = ("device", "backend", "cores", "jax", "otpe")  # times of another are no times of this one
 
 

@@ -46,8 +46,8 @@ def _network(base: Point) -> str:
     depth = len(base.sizes) - 1
     return (
         "The paper counts one dense layer of n inputs and n neurons. Here it is a network of"
-        f" {depth} layer{'s' * (depth > 1)}, batch {base.batch}: over n and T the orders are the same, the constants are"
-        " not."
+        f" {depth} layer{'s' * (depth > 1)}, batch {base.batch}: over n and T the orders are the same, the"
+        " constants are not."
     )
 
 
