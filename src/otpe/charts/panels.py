@@ -122,6 +122,7 @@ def _contours(panel: Contours, axes: Any, looks: Looks) -> None:
     heights = np.ma.masked_invalid(_array(panel.heights))
     if heights.count():
         _ground(panel, axes, heights)
+    axes.locator_params(nbins=5)
     for path in panel.paths:
         look, x, y = looks[path.name], _array(path.x), _array(path.y)
         style = DASHES if look.dashed else "-"

@@ -11,8 +11,8 @@ import tyro
 class ReportConfig:
     """Put runs and studies into one page to read: figures, tables, the paper's numbers beside ours.
 
-    FOLDER is that of a run or a study, or one that holds several. The page is a single file that needs no network;
-    the folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
+    FOLDER is that of a run or a study, or one that holds several. The page is a single file that needs no network; the
+    folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
     """
 
     folders: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="FOLDER")] = (Path("runs"),)
