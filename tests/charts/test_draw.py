@@ -31,7 +31,7 @@ def test_an_empty_panel_says_so(kind):
 
 
 def test_files(tmp_path):
-    shown = figure(*PANELS.values())
+    shown = figure(LINES, PANELS["contours"])
     written = draw.draw(shown, tmp_path)
     assert [path.name for path in written] == ["curves.svg", "curves.png", "curves.csv"]
     first = [path.read_bytes() for path in written]

@@ -24,13 +24,13 @@ STATES = {
 def page(title: str, found: Sequence[Found], folder: Path) -> str:
     """All of it, as one file. The files of its figures and tables are written to the folder."""
     anchors, titles = _anchors(found), _titles(found)
-    bodies = [_section(*each, folder) for each in zip(found, anchors, titles, strict=True)]
+    shown_as = [_shown(*each, folder) for each in zip(found, anchors, titles, strict=True)]
     content = {
         "title": text(title),
         "about": text(_about(found)),
         "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
-        "overview": "".join(map(_line, found, anchors, titles)),
-        "sections": "\n".join(bodies),
+        "overview": "".join(line for line, _ in shown_as),
+        "sections": "\n".join(body for _, body in shown_as),
         "css": (HERE / "page.css").read_text(encoding="utf-8"),
         "js": (HERE / "page.js").read_text(encoding="utf-8"),
     }
@@ -63,6 +63,18 @@ def _titles(found: Sequence[Found]) -> list[str]:
     return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
+def _shown(each: Found, anchor: str, title: str, folder: Path) -> tuple[str, str]:
+    """A line of the overview, and the section."""
+    try:
+        return _line(each, anchor, title), _section(each, anchor, title, folder)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a strange file holds, the others are shown
+        note = f"section.json cannot be shown: {type(error).__name__}: {error}. Run the study again."
+        broken = Found(each.path, "damaged", note=note)
+        return _line(broken, anchor, title), _section(broken, anchor, title, folder)
+
+
 def _line(each: Found, anchor: str, title: str) -> str:
     """Of the overview."""
     section = each.section
@@ -83,12 +95,7 @@ def _badge(each: Found) -> str:
 
 
 def _section(each: Found, anchor: str, title: str, folder: Path) -> str:
-    try:
-        inside = _study(each.section, anchor, folder) if each.section else ""
-    except OSError:
-        raise
-    except Exception as error:  # whatever a strange file holds, the others are shown
-        inside = parts.note(f"This section cannot be shown: {type(error).__name__}: {error}")
+    inside = _study(each.section, anchor, folder) if each.section else ""
     where = f'<p class="where">{text(each.section.where)}</p>' if each.section and each.section.where else ""
     state = "" if each.state == "finished" else _badge(each)
     note = parts.note(each.note) if each.note else ""
