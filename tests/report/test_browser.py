@@ -20,7 +20,9 @@ HOVER = """(() => {
   return [tip.hidden, tip.textContent];
 })()"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-DARK = "document.getElementById('theme').click(), getComputedStyle(document.body).backgroundColor"
+LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
+PAPER = "getComputedStyle(document.body).backgroundColor"
+OTHER_PAPER = f"document.getElementById('theme').click(), {PAPER}"
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
     runs.write("broken", section="{")
     address = report(runs.path, tmp_path / "report.html").resolve().as_uri()
 
-    light = [{"name": "prefers-color-scheme", "value": "light"}]
+    light, dark = ([{"name": "prefers-color-scheme", "value": value}] for value in ("light", "dark"))
     browser.open(address, width=1280, features=light)
     sizes = browser.evaluate(FIGURES)
     assert len(sizes) == 5 + 2
@@ -50,15 +52,18 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
     assert browser.evaluate(DEAD_LINKS) == []
     assert browser.evaluate(TWICE) == []
     assert browser.evaluate(HOVER) == [False, "BPTTmini-batches 10\naccuracy 0.6 ± 0.02"]
-    assert browser.evaluate(DARK) == "rgb(21, 23, 27)"
+    papers = [browser.evaluate(script) for script in (PAPER, OTHER_PAPER, OTHER_PAPER)]
+    assert papers == [LIGHT_PAPER, DARK_PAPER, LIGHT_PAPER], "the button changes it, and back"
+    browser.evaluate("localStorage.clear()")
 
     asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
     assert asked[0] == address
     assert [url for url in asked[1:] if not url.startswith("data:")] == []
     assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
 
-    for medium, width in (("screen", 375), ("print", 718)):
-        browser.open(address, width=width, height=700, features=light, media=medium)
+    for medium, width, paper in (("screen", 375, DARK_PAPER), ("print", 718, LIGHT_PAPER)):
+        browser.open(address, width=width, height=700, features=dark, media=medium)
+        assert browser.evaluate(PAPER) == paper
         assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone, all on the paper"
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
     assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
