@@ -19,7 +19,9 @@ from otpe.runs import guards, loop, snapshots, task
 from otpe.studies import landscape, planes
 from otpe.studies.config import LandscapeConfig
 
-SMALL = {f.name: getattr(TINY, f.name) for f in fields(LandscapeConfig) if hasattr(TINY, f.name) and f.name != "snapshots"}
+SMALL = {
+    f.name: getattr(TINY, f.name) for f in fields(LandscapeConfig) if hasattr(TINY, f.name) and f.name != "snapshots"
+}
 
 
 @pytest.fixture(scope="module")
