@@ -38,6 +38,12 @@ VERBS = {
         prepare="otpe.runs.verbs:prepare_compare",
         defaults="otpe.runs.verbs:stored_compare",
     ),
+    "align": Verb(
+        "train by BPTT, and compare other rules' gradients with its own on the way",
+        config="otpe.studies.config:AlignConfig",
+        prepare="otpe.studies.verbs:prepare_align",
+        defaults="otpe.studies.verbs:stored_align",
+    ),
     "landscape": Verb(
         "the loss around a training run, and where each rule went",
         config="otpe.studies.config:LandscapeConfig",
@@ -49,6 +55,16 @@ VERBS = {
         config="otpe.studies.config:SweepConfig",
         prepare="otpe.studies.verbs:prepare_sweep",
         defaults="otpe.studies.verbs:stored_sweep",
+    ),
+    "reproduce": Verb(
+        "every table and figure of the paper, into one report",
+        config="otpe.paper.config:ReproduceConfig",
+        prepare="otpe.paper.verbs:prepare",
+    ),
+    "report": Verb(
+        "put runs and studies into one page, beside the paper's numbers",
+        config="otpe.reporting.config:ReportConfig",
+        prepare="otpe.reporting.run:prepare",
     ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",

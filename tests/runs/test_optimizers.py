@@ -22,7 +22,7 @@ def rates(**settings):
     """The learning rate of every mini-batch of a run."""
     config = replace(TINY, learning_rate=0.5, **settings)
     _, schedule = optimizer(config)
-    return np.array([config.learning_rate if schedule is None else schedule(step) for step in range(config.steps)])
+    return np.array([config.learning_rate * schedule(step) for step in range(config.steps)])
 
 
 @pytest.mark.parametrize("warmup", [0, 4])
@@ -43,8 +43,9 @@ def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     np.testing.assert_allclose(found[warmup:], 0.5 * share, rtol=1e-5)
 
 
-def two_steps(made, case):
+def two_steps(made, case, rate=None):
     params, state = case.params, made.init(case.params)
+    state = state if rate is None else state._replace(rate=np.float64(rate))
     for _ in range(2):
         _, grads = gradients(case.net, params, case.spikes, case.labels)
         updates, state = made.update(grads, state, params)
@@ -56,11 +57,20 @@ def two_steps(made, case):
 def test_every_optimizer_learns(name):
     case = scenario((4, 5, 3), steps=5)
     config = replace(TINY, optimizer=name, learning_rate=1e-3)
-    params = two_steps(optimizer(config)[0], case)
+    params = two_steps(optimizer(config)[0], case, config.learning_rate)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
     assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "compiles once"
-    assert ByValue(optimizer(config)[0]) != ByValue(optimizer(replace(config, learning_rate=2e-3))[0])
+    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(replace(config, learning_rate=2e-3))[0]), "for all rates"
+    other = replace(config, optimizer="sgd" if name == "adam" else "adam")
+    assert ByValue(optimizer(config)[0]) != ByValue(optimizer(other)[0])
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_rate_in_the_state_is_the_rate_that_optax_is_given(name):
+    case, config = scenario((4, 5, 3), steps=5), replace(TINY, optimizer=name)
+    ours, theirs = two_steps(optimizer(config)[0], case, 0.03), two_steps(OPTIMIZERS[name].make(0.03), case)
+    assert relative_error(ours, theirs) == 0
 
 
 MEANS = {
@@ -74,7 +84,7 @@ MEANS = {
 @pytest.mark.parametrize("what", MEANS)
 def test_settings_mean_what_optax_means_by_them(what):
     case, (settings, wanted) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case), two_steps(wanted, case)) == 0
+    assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(wanted, case)) == 0
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -91,4 +101,4 @@ def test_all_updates_of_a_mini_batch_have_its_rate(mode, tmp_path):
         otpe.train(replace(config, dataset="mine"), data=otpe.Splits(made, made, made))
     assert heard, "the schedule was asked"
     arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
-    np.testing.assert_allclose(arrays["opt_state.hyperparams.learning_rate"], [0.5 * config.learning_rate], rtol=1e-6)
+    np.testing.assert_allclose(arrays["opt_state.rate"], [0.5 * config.learning_rate], rtol=1e-6)

@@ -144,8 +144,12 @@ _KINDS = {
 }
 
 
+class OtherVersionError(ValueError):
+    """A section that another version of otpe wrote."""
+
+
 def to_json(section: Section) -> str:
-    return json.dumps({"format": FORMAT, "section": _plain(section)}, allow_nan=False) + "\n"
+    return json.dumps({"format": FORMAT, "section": _plain(section)}, allow_nan=False, default=str) + "\n"
 
 
 def from_json(text: str) -> Section:
@@ -156,7 +160,7 @@ def from_json(text: str) -> Section:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None
     if version != FORMAT:
-        raise ValueError(f"of format {version!r}, which another version of otpe wrote; this one reads {FORMAT}")
+        raise OtherVersionError(f"of format {version!r}, which another version of otpe wrote; this one reads {FORMAT}")
     try:
         section = _made(found["section"])
     except (KeyError, TypeError, AttributeError) as error:
@@ -166,19 +170,19 @@ def from_json(text: str) -> Section:
     return section
 
 
-def _plain(value: Any) -> Any:
-    """As JSON has it: what is None is left out, what is not finite is null, numbers have six digits."""
+def _plain(value: Any, exact: bool = False) -> Any:
+    """As JSON has it: what is None is left out, what is not finite is null, numbers but settings have six digits."""
     if is_dataclass(value):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
         return {"kind": type(value).__name__, **{name: _plain(x) for name, x in parts.items() if x is not None}}
     if isinstance(value, dict):
-        return {str(name): _plain(x) for name, x in value.items()}
+        return {str(name): _plain(x, exact=True) for name, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(x) for x in value]
+        return [_plain(x, exact) for x in value]
     if hasattr(value, "tolist"):  # numpy's
-        return _plain(value.tolist())
+        return _plain(value.tolist(), exact)
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return (value if exact else float(f"{value:.6g}")) if math.isfinite(value) else None
     return value
 
 

@@ -8,12 +8,16 @@ from importlib.util import find_spec
 from typing import Any
 
 from otpe import files, tables
+from otpe.charts import kinds
+from otpe.charts.look import shown
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook import rules as rule_names
-from otpe.runs import folder, guards, settings, task
+from otpe.runs import folder, guards, section, settings, task
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.result import Result, numbers, spread
+from otpe.runs.read import read_json
+from otpe.runs.result import Result, numbers
+from otpe.runs.section import spread
 from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 
@@ -21,8 +25,9 @@ from otpe.runs.train import prepared
 def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result]:
     """Train by each rule in each mode, and return the results, in the order of the settings.
 
-    The folder has a run folder for each, and table.txt, compare.json and, with matplotlib, curves.png. Rules that
-    cannot learn online are left out there, and runs that diverge. Otherwise as `otpe.train`.
+    The folder has a run folder for each, and table.txt, compare.json, section.json for `otpe report` and, with
+    matplotlib, curves.png. Rules that cannot learn online are left out there, and runs that diverge. Otherwise as
+    `otpe.train`.
     """
     settings.check_kind(config, CompareConfig)
     return prepared_comparison(task.of_own(config, data), data=data)()
@@ -66,10 +71,29 @@ class Comparison:
         about = {"left_out": [*self.left_out, *self.diverged], "runs": runs}
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
+        found = self._section(results)
+        files.write_atomically(path / "section.json", kinds.to_json(found))
         if find_spec("matplotlib"):
-            from otpe.runs import curves
+            from otpe.charts import draw
 
-            curves.draw(path / "curves.png", results, title(self.config))
+            files.write_atomically(path / "curves.png", draw.png(found.figures[0]))
+
+    def _section(self, results: list[Result]) -> kinds.Section:
+        about, over = read_json(self.folder.path / "config.json"), title(self.config)
+        best = max(results, key=lambda result: result.test_accuracy_mean)
+        (columns, *rows), tested = _rows(results), "Tested with the weights that validated best."
+        return kinds.Section(
+            name=self.folder.path.name,
+            title=f"{len({result.rule for result in results})} rules on {self.config.dataset}",
+            lead=f"{over}. The best in the test: {shown(best.rule)} {best.mode}, {spread(best.test_accuracy)}.",
+            figures=[section.learning_curves(results, f"While training: {over}.")],
+            tables=[kinds.Table(name="table", caption=tested, columns=columns, rows=rows)],
+            remarks=[f"{line}." for line in (*self.left_out, *self.diverged)],
+            command=section.command("compare", CompareConfig, about),
+            settings=section.settings(CompareConfig, about),
+            machine=section.machine(about),
+            seconds=sum(result.seconds for result in results),
+        )
 
 
 def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, verb: str = "compare") -> Comparison:
@@ -116,18 +140,21 @@ def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainCo
 
 
 def title(config: CompareConfig) -> str:
-    networks = "1 network" if config.seeds == 1 else f"mean ± σ of {config.seeds} networks"
-    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {networks}"
+    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {section.networks(config.seeds)}"
 
 
 def table(results: list[Result]) -> str:
     """One line per run: mean ± σ over seeds."""
+    return tables.columns(_rows(results), left=(0, 1))
+
+
+def _rows(results: list[Result]) -> list[list[str]]:
     rows = [["rule", "mode", "test accuracy", "validation", "loss", "learning rate", "steps/s"]]
     for r in results:
         accuracies = [spread(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
         rate = "own" if r.learning_rate is None else f"{r.learning_rate:g}"
         rows.append([r.rule, r.mode, *accuracies, rate, f"{r.steps_per_second:.3g}"])
-    return tables.columns(rows, left=(0, 1))
+    return rows
 
 
 def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:

@@ -26,9 +26,9 @@ import otpe
 from otpe import files
 from otpe.runs import checkpoint
 from otpe.runs.config import FREE, Settings
+from otpe.runs.read import FORMAT, read_json, read_metrics
 
 RUNS = Path("runs")
-FORMAT = 1  # of config.json and result.json
 SECONDS = 0.5  # between two writes of metrics
 Config = TypeVar("Config", bound=Settings)
 
@@ -108,7 +108,7 @@ def opened(config: Settings, names: Sequence[str], mine: dict[str, Any]) -> Fold
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.folder(path)
     _check_strangers(path)
-    lock = _locked(path)
+    lock = locked(path)
     try:
         _check(path, config, mine)
         files.clean(path)
@@ -143,35 +143,6 @@ def commit() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict):
-            raise ValueError("no object")
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}. Name another folder.") from None
-    if found.get("format", FORMAT) != FORMAT:
-        raise ValueError(
-            f"{path} has the format {found['format']}, which a newer otpe wrote; this one reads {FORMAT}. Update otpe:"
-            " pip install --upgrade otpe."
-        )
-    return found
-
-
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines; the last may have been cut short by a kill."""
-    path, found = folder / "metrics.jsonl", []
-    for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            break
-        if not isinstance(line, dict) or "step" not in line:
-            break
-        found.append(line)
-    return found
 
 
 def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
@@ -227,7 +198,7 @@ def stored(kind: type[Config], path: Path) -> Config:
     return kind(**{**known, "root": None if root is None else Path(root), "out": path, "resume": False})
 
 
-def _locked(path: Path) -> IO[str]:
+def locked(path: Path) -> IO[str]:
     lock = (path / ".lock").open("w")
     try:
         import fcntl

@@ -57,7 +57,7 @@ class Recipe:
     rule: Rule
     mode: Mode
     optimizer: ByValue
-    schedule: Schedule | None  # sets the optimizer's learning rate at every mini-batch
+    schedule: Schedule | None  # of the learning rate; None for an optimizer of the user's own, which has its own
     batch: int
     every: int
     stride: int
@@ -113,11 +113,12 @@ class Log(NamedTuple):
     rows: Row  # with an axis of ROWS first, of which so many are
 
 
-class When(NamedTuple):
-    """When there is an evaluation: after so many steps, and after the last."""
+class Numbers(NamedTuple):
+    """Of a run, but not of its program: runs that differ in nothing else share what was compiled."""
 
-    every: Any
-    last: Any
+    every: Any  # there is an evaluation after so many steps
+    last: Any  # and after this one
+    rate: Any  # learning rate
 
 
 @partial(jax.jit, static_argnums=0)
@@ -134,13 +135,15 @@ def start(recipe: Recipe, seeds: Array) -> State:
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    recipe: Recipe, train: Dataset, valid: Dataset, seeds: Array, state: State, strides: Any, when: When
+    recipe: Recipe, train: Dataset, valid: Dataset, seeds: Array, state: State, strides: Any, numbers: Numbers
 ) -> tuple[State, Log, Array]:
     """The state after so many strides, what was measured, and whether the numbers of each seed are still finite [S]."""
 
     def step(_: Any, state: State) -> State:
         def one(seed: Array, params: Any, opt_state: Any) -> Any:
-            return _learn(recipe, train.batch(seed, state.step, recipe.batch), params, opt_state, state.step)
+            return _learn(
+                recipe, train.batch(seed, state.step, recipe.batch), params, opt_state, state.step, numbers.rate
+            )
 
         params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
@@ -157,7 +160,7 @@ def advance(
     def stride(_: Any, carry: tuple[State, Log]) -> tuple[State, Log]:
         state, log = carry
         state = jax.lax.fori_loop(0, recipe.stride, step, state)
-        due = (state.step % when.every == 0) | (state.step == when.last)
+        due = (state.step % numbers.every == 0) | (state.step == numbers.last)
         return jax.lax.cond(due, evaluate, lambda *same: same, state, log)
 
     state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(jax.eval_shape(look, state)[1])))
@@ -202,10 +205,12 @@ def examine(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
     return _scores(view, exam, data, params)
 
 
-def _learn(recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any, step: Array) -> tuple[Any, Any, Array]:
+def _learn(
+    recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any, step: Array, rate: Any
+) -> tuple[Any, Any, Array]:
     """One mini-batch: new parameters, new optimizer state, mean loss."""
     if recipe.schedule is not None:
-        opt_state = optax.tree_utils.tree_set(opt_state, learning_rate=recipe.schedule(step))
+        opt_state = opt_state._replace(rate=rate * recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
     view, optimizer = recipe.view, recipe.optimizer.value
     options: dict[str, Any] = {"rule": recipe.rule, "precision": view.precision, "backend": view.backend}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
@@ -36,13 +37,12 @@ SCHEDULES = ("constant", "linear", "cosine", "exponential")
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate of a mini-batch, for all updates in it."""
+    """The share of the learning rate that a mini-batch has, for all updates in it."""
 
-    kind: Literal["constant", "linear", "cosine", "exponential"]
-    rate: float
-    final: float  # share of the rate that is left at the last mini-batch
-    warmup: int  # mini-batches
-    steps: int  # mini-batches in all
+    kind: Literal["constant", "linear", "cosine", "exponential"] = "constant"
+    final: float = 1.0  # share that is left at the last mini-batch
+    warmup: int = 0  # mini-batches
+    steps: int = 0  # mini-batches in all
 
     def __call__(self, step: Any) -> Array:
         """`step`: mini-batches learned from until now."""
@@ -55,22 +55,38 @@ class Schedule:
             "exponential": lambda: jnp.asarray(self.final, jnp.float32) ** done,
         }[self.kind]()
         rising = jnp.minimum((step + 1) / self.warmup, 1) if self.warmup else 1
-        return jnp.asarray(self.rate * share * rising, jnp.float32)
+        return jnp.asarray(share * rising, jnp.float32)
 
 
-def optimizer(config: Settings) -> tuple[optax.GradientTransformation, Schedule | None]:
-    """The optimizer of these settings; with a schedule, one whose state has a learning_rate to be set."""
+class Paced(NamedTuple):
+    rate: Array  # the learning rate of updates to come
+    inner: Any
+
+
+def paced(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """An optimizer of learning rate 1 with the rate in its state: another rate is not another program to compile."""
+    inner = optax.with_extra_args_support(optimizer)
+
+    def init(params: Any) -> Paced:
+        return Paced(jnp.ones((), jnp.float32), inner.init(params))
+
+    def update(grads: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
+        updates, after = inner.update(grads, state.inner, params, **extra)
+        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), updates), Paced(state.rate, after)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def optimizer(config: Settings) -> tuple[optax.GradientTransformation, Schedule]:
+    """The optimizer of these settings, paced, and the schedule of its rate."""
     chosen = OPTIMIZERS[config.optimizer]
     options = {name: getattr(config, name) for name in chosen.takes if getattr(config, name) is not None}
 
-    def make(learning_rate: Any) -> optax.GradientTransformation:
-        made = chosen.make(learning_rate, **options)
-        return made if config.clip is None else optax.chain(optax.clip_by_global_norm(config.clip), made)
-
+    made = chosen.make(1.0, **options)
+    clipped = made if config.clip is None else optax.chain(optax.clip_by_global_norm(config.clip), made)
     if config.schedule == "constant" and not config.warmup:
-        return make(config.learning_rate), None
-    schedule = Schedule(config.schedule, config.learning_rate, config.final_rate, config.warmup, config.steps)
-    return optax.inject_hyperparams(make)(learning_rate=config.learning_rate), schedule
+        return paced(clipped), Schedule()
+    return paced(clipped), Schedule(config.schedule, config.final_rate, config.warmup, config.steps)
 
 
 def check_optimizer(config: Settings) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from otpe.network import Network
-from otpe.runs.folder import FORMAT
+from otpe.runs.read import FORMAT
+from otpe.runs.section import spread
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,3 @@ def of_each(params: Any) -> tuple[Any, ...]:
     """Parameters with an axis of seeds first, as those of each seed."""
     seeds = len(jax.tree.leaves(params)[0])
     return tuple(jax.tree.map(lambda x, i=i: x[i], params) for i in range(seeds))
-
-
-def spread(values: list[float]) -> str:
-    """Mean ± σ over seeds."""
-    return f"{np.mean(values):.3f}" + (f" ± {np.std(values):.3f}" if len(values) > 1 else "")

@@ -13,7 +13,7 @@ import numpy as np
 from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.loop import Log, Recipe, Row, Scores, State, When
+from otpe.runs.loop import Log, Recipe, Row, Scores, State
 from otpe.runs.pace import Pace
 from otpe.runs.progress import Bar
 from otpe.runs.result import Numbers, Result, from_json, numbers
@@ -36,6 +36,7 @@ class Run:
     home: Path | None = None  # the folder to go on with, if it is not the run's own
     verb: str = "train"  # that goes on with it
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
+    bar: Callable[[str, int, int], Any] = Bar
 
     def __call__(self) -> Result:
         try:
@@ -47,12 +48,12 @@ class Run:
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
-        bar = Bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
+        bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
-                self._compile()
+                self.compile()
                 bar.begin()
                 pace, saved_at = Pace(config.checkpoint_seconds), time.monotonic()
                 if config.snapshots and step == 0:
@@ -84,13 +85,13 @@ class Run:
             if events:
                 events.close()
 
-    def _compile(self) -> None:
+    def compile(self) -> None:
         """A block of no steps, so that the time of the others is their own."""
         jax.block_until_ready(self._advance(self.recipe, 0))
 
     def _advance(self, recipe: Recipe, strides: int) -> tuple[State, Log, jax.Array]:
-        when = When(self.config.eval_every, self.config.steps)
-        return loop.advance(recipe, self.splits.train, self.splits.valid, self.seeds, self.state, strides, when)
+        numbers = loop.Numbers(self.config.eval_every, self.config.steps, self.config.learning_rate)
+        return loop.advance(recipe, self.splits.train, self.splits.valid, self.seeds, self.state, strides, numbers)
 
     def _block(self, pace: Pace, step: int) -> list[dict[str, Any]]:
         """As many steps as the pace says. Returns a line for every evaluation that was due among them."""
@@ -120,8 +121,9 @@ class Run:
 
     def _one_step(self, state: State) -> tuple[State, Any]:
         """One step alone, without an evaluation, and whether numbers are finite after it."""
-        recipe, never = replace(self.recipe, stride=1), When(2**30, -1)
-        state, _, finite = loop.advance(recipe, self.splits.train, self.splits.valid, self.seeds, state, 1, never)
+        recipe, no_evaluation = replace(self.recipe, stride=1), loop.Numbers(2**30, -1, self.config.learning_rate)
+        given = (self.splits.train, self.splits.valid, self.seeds, state)
+        state, _, finite = loop.advance(recipe, *given, 1, no_evaluation)
         return state, finite
 
     def _line(self, row: Row, seconds: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from otpe.runs import compare, folder, progress, train
 from otpe.runs.config import CompareConfig, TrainConfig
-from otpe.runs.result import spread
+from otpe.runs.section import spread
 
 
 def prepare_train(config: TrainConfig) -> Callable[[], int]:

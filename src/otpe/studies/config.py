@@ -6,6 +6,18 @@ from otpe.runs.config import Settings, SeveralRules
 
 
 @dataclass(frozen=True, kw_only=True)
+class AlignConfig(Settings):
+    """Train by BPTT, and compare the gradients of other rules with BPTT's on the way, at every evaluation.
+
+    The gradients are those at BPTT's own parameters, on the mini-batch that comes next: cosine and ratio of norms, per
+    layer and over the whole model. The run folder is that of `otpe train --rule bptt --align ...`.
+    """
+
+    rules: tuple[str, ...] = ("otpe", "approx-otpe", "ostl", "ottt", "deep-otpe", "approx-deep-otpe")
+    """Whose gradients: names from otpe.rules()."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LandscapeConfig(Settings):
     """Train by several rules, and look at the loss over the plane through BPTT's initial and final model.
 

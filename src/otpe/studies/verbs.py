@@ -1,18 +1,28 @@
-"""`otpe landscape` and `otpe sweep`."""
+"""`otpe align`, `otpe landscape` and `otpe sweep`."""
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from otpe import tables
 from otpe.charts.kinds import Table
 from otpe.runs import progress
+from otpe.runs.config import TrainConfig
 from otpe.runs.result import spread
+from otpe.runs.run import Run
 from otpe.runs.verbs import stored, warn
-from otpe.studies import landscape, maps, sweep
-from otpe.studies.config import LandscapeConfig, SweepConfig
+from otpe.studies import align, landscape, maps, sweep
+from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
 from otpe.studies.planes import NoPlaneError
+
+
+def prepare_align(config: AlignConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    run = align.prepared_align(config)
+    run.warn = warn
+    return lambda: _align(config, run)
 
 
 def prepare_landscape(config: LandscapeConfig) -> Callable[[], int]:
@@ -28,6 +38,12 @@ def prepare_sweep(config: SweepConfig) -> Callable[[], int]:
     return lambda: _sweep(prepared)
 
 
+def stored_align(args: Sequence[str]) -> AlignConfig | None:
+    """With --resume, the settings that are not given are those of the run in the folder."""
+    known, run = stored(AlignConfig, args), stored(TrainConfig, args)
+    return None if known is None or run is None else replace(known, rules=run.align)
+
+
 def stored_landscape(args: Sequence[str]) -> LandscapeConfig | None:
     """With --resume, the settings that are not given are those of the study in the folder."""
     return stored(LandscapeConfig, args)
@@ -35,6 +51,13 @@ def stored_landscape(args: Sequence[str]) -> LandscapeConfig | None:
 
 def stored_sweep(args: Sequence[str]) -> SweepConfig | None:
     return stored(SweepConfig, args)
+
+
+def _align(config: AlignConfig, run: Run) -> int:
+    section = align.written(config, run())
+    print(f"{section.title}\n\n{_text(section.tables[0])}\n")
+    _say_where(run.folder.path, "metrics.jsonl", [])
+    return 0
 
 
 def _landscape(study: landscape.Study) -> int:

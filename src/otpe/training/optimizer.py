@@ -15,7 +15,7 @@ import optax
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """An optimizer that equals another if both are optax's and have the same plain numbers inside.
+    """An optimizer that equals another if both are optax's, or ours, and have the same plain numbers inside.
 
     Whatever else is inside (an array, an object, a function of the user's own) counts as equal only to itself.
     """
@@ -56,8 +56,8 @@ def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
         return part.dtype.str, part.item()
     if isinstance(part, tuple | list):
         return type(part), tuple(_key(item, outer) for item in part)
-    if isinstance(part, FunctionType) and part.__module__.startswith("optax.") and part not in outer:
-        # A user's function may read a global that changes under it; optax's do not.
+    if isinstance(part, FunctionType) and part.__module__.startswith(("optax.", "otpe.")) and part not in outer:
+        # A user's function may read a global that changes under it; these do not.
         inside = (tuple(map(_contents, part.__closure__ or ())), part.__defaults__, part.__kwdefaults__)
         return part.__code__, _key(inside, (*outer, part))
     if isinstance(part, dict):

@@ -1,0 +1,48 @@
+"""Runs that come next are prepared and compiled by other threads while one is trained.
+
+A program takes seconds to compile, as long as some runs take on a GPU. Compilers leave Python alone while they work.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from otpe.paper.finished import Finished
+from otpe.paper.plan import Planned
+from otpe.runs.run import Run
+
+Ready = TypeVar("Ready", bound=Run | Finished)
+
+
+def ready(
+    planned: Sequence[Planned], make: Callable[[Planned], Run | Finished], done: Callable[[str], bool]
+) -> Iterator[tuple[Planned, Run | Finished]]:
+    """Each run in turn, ready to train. `done`: whether a run that another one waits for is over."""
+    waiting, begun = deque(planned), deque[tuple[Planned, Future[Run | Finished]]]()
+    threads = max(1, (os.cpu_count() or 2) // 2)
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while waiting or begun:
+                while waiting and len(begun) <= threads and all(map(done, waiting[0].search)):
+                    begun.append((waiting[0], pool.submit(_compiled, make, waiting[0])))
+                    waiting.popleft()
+                run, found = begun.popleft()
+                yield run, found.result()
+        finally:
+            for _, found in begun:
+                found.cancel()
+            for _, found in begun:  # what was begun lets go of its folder
+                with suppress(BaseException):
+                    made = None if found.cancelled() else found.result()
+                    if isinstance(made, Run):
+                        made.folder.close()
+
+
+def _compiled(make: Callable[[Planned], Run | Finished], planned: Planned) -> Run | Finished:
+    made = make(planned)
+    if isinstance(made, Run):
+        made.compile()
+    return made

@@ -1,0 +1,121 @@
+"""The table of test accuracies on spoken digits, and the searches behind it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from otpe.charts.kinds import Against, Figure, Heat, Table
+from otpe.paper import numbers
+from otpe.paper.finished import Finished
+from otpe.paper.numbers import Spread
+from otpe.paper.online import over_rates, tried
+from otpe.paper.plan import layers
+from otpe.studies import spread
+
+Found = Mapping[str, Finished | None]  # by rule
+
+
+def table(
+    offline: Mapping[tuple[int, ...], Found], online: Mapping[tuple[int, ...], Found], data: str
+) -> dict[str, Any]:
+    """Both by size, as hidden layers."""
+    rows, against = [], []
+    for hidden in offline:
+        depth, width = layers(hidden)
+        for rule in dict.fromkeys([*offline[hidden], *online[hidden]]):
+            cells = []
+            for mode, runs, paper in (("offline", offline, numbers.OFFLINE), ("online", online, numbers.ONLINE)):
+                run, theirs = runs[hidden].get(rule), paper.get((depth, width), {}).get(rule)
+                cells += [_percent(run), _paper(theirs)]
+                if run and theirs:
+                    what = f"test accuracy, {mode}, {depth} layers of {width}"
+                    against.append(
+                        Against(
+                            what=what, rule=rule, paper=theirs.mean, paper_spread=theirs.std,
+                            ours=float(spread.mean(run.test)), spread=float(spread.std(run.test)), percent=True,
+                        )
+                    )  # fmt: skip
+            run = online[hidden].get(rule)
+            rows.append([rule, str(depth), str(width), *cells, f"{run.result['learning_rate']:g}" if run else ""])
+    columns = ["rule", "layers", "width", "offline", "paper", "online", "paper", "online rate"]
+    caption = f"Test accuracy in percent on {data}, with the weights of the best validation; mean ± σ over networks."
+    return {
+        "lead": f"Test accuracy on {data}, offline and online, in every size; online with the best learning rate of the search.",
+        "tables": [Table(name="accuracies", caption=caption, columns=columns, rows=rows)],
+        "against": against,
+        "remarks": _order(offline, "offline") + _order(online, "online"),
+    }
+
+
+def rates(search: Mapping[tuple[int, ...], Mapping[str, Sequence[Finished]]], last: int, data: str) -> dict[str, Any]:
+    titles = {hidden: "{} layers of {}".format(*layers(hidden)) for hidden in search}
+    panels = [over_rates(runs, titles[hidden]) for hidden, runs in search.items()]
+    tables = [_named(tried(runs, last), titles[hidden]) for hidden, runs in search.items()]
+    return {
+        "lead": f"Test accuracy over the learning rate, online, on {data}.",
+        "figures": [Figure(name="rates", caption=f"{data}, online; mean ± σ over networks.", panels=panels)],
+        "tables": tables,
+    }
+
+
+def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: str) -> dict[str, Any]:
+    """By rule, then by (layers, width, slope)."""
+    points = sorted({point for found in runs.values() for point in found})
+    depths, widths, steep = [sorted({point[i] for point in points}) for i in range(3)]
+    panels = []
+    for depth in depths:
+        for rule, found in runs.items():
+            tests = [
+                [found[depth, w, s].test if (depth, w, s) in found else np.array([np.nan]) for w in widths]
+                for s in steep
+            ]
+            panels.append(
+                Heat(
+                    title=f"{rule}, {depth} layers", x="width", y="slope", unit="test accuracy",
+                    columns=[str(w) for w in widths], rows=[str(s) for s in steep],
+                    values=[[float(spread.mean(x)) for x in row] for row in tests],
+                    spread=[[float(spread.std(x)) for x in row] for row in tests],
+                )
+            )  # fmt: skip
+    best = []
+    for rule, found in runs.items():
+        if found:
+            point = max(found, key=lambda p, found=found: float(spread.mean(found[p].test)))
+            best.append([rule, *map(str, point), spread.text(found[point].test)])
+    caption = "The best point of each rule; test accuracy, mean ± σ over networks."
+    columns = ["rule", "layers", "width", "slope", "test"]
+    return {
+        "lead": f"Test accuracy over the surrogate's slope, the width and the number of layers, offline, on {data}.",
+        "figures": [Figure(name="slopes", caption=f"{data}, offline; mean over networks.", panels=panels)],
+        "tables": [Table(name="best", caption=caption, columns=columns, rows=best)],
+    }
+
+
+def _order(sizes: Mapping[tuple[int, ...], Found], mode: str) -> list[str]:
+    """Where OTPE does not lie above OSTL and OTTT, as the paper has it."""
+    remarks = []
+    for hidden, runs in sizes.items():
+        mine = runs.get("otpe")
+        for rule in ("ostl", "ottt"):
+            other = runs.get(rule)
+            if mine and other and spread.mean(mine.test) <= spread.mean(other.test):
+                remarks.append(
+                    f"{mode}, {layers(hidden)[0]} layers of {layers(hidden)[1]}: OTPE ({_percent(mine)}) does not lie above"
+                    f" {rule.upper()} ({_percent(other)}), unlike in the paper."
+                )
+    return remarks
+
+
+def _named(table: Table, title: str) -> Table:
+    return Table(
+        name=f"{table.name}-{title.replace(' ', '-')}", caption=f"{title}. {table.caption}", columns=table.columns, rows=table.rows
+    )  # fmt: skip
+
+
+def _percent(run: Finished | None) -> str:
+    return spread.text(run.test * 100, 1) if run else ""
+
+
+def _paper(theirs: Spread | None) -> str:
+    return f"{theirs.mean * 100:.1f} ± {theirs.std * 100:.1f}" if theirs else ""

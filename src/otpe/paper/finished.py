@@ -1,0 +1,53 @@
+"""A finished run as items look at it: its numbers and metrics. Weights may be gone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otpe.charts.kinds import Line
+from otpe.runs import folder
+from otpe.studies.spread import mean, std
+
+
+class Finished(NamedTuple):
+    path: Path
+    about: dict[str, Any]  # config.json
+    result: dict[str, Any]
+    metrics: list[dict[str, Any]]
+
+    @property
+    def rule(self) -> str:
+        return self.result["rule"]
+
+    @property
+    def steps(self) -> np.ndarray:
+        return np.array([line["step"] for line in self.metrics])
+
+    def along(self, what: str) -> np.ndarray:
+        """A metric at every evaluation [K, S]; NaN where the file has none."""
+        return np.array([line[what] for line in self.metrics], float)
+
+    def last(self, what: str, mini_batches: int) -> np.ndarray:
+        """Mean over the end of the run [S]."""
+        return mean(self.along(what)[self.steps > self.result["steps"] - mini_batches], 0)
+
+    @property
+    def test(self) -> np.ndarray:
+        return np.array(self.result["test_accuracy"], float)
+
+
+def read(path: Path) -> Finished | None:
+    """None where the run is not finished."""
+    if not (path / "result.json").exists():
+        return None
+    about, result = folder.read_json(path / "config.json"), folder.read_json(path / "result.json")
+    return Finished(path, about, result, folder.read_metrics(path))
+
+
+def curve(runs: Sequence[Finished], what: str) -> Line:
+    """Mean ± σ over all networks of runs of one rule."""
+    values = np.concatenate([run.along(what) for run in runs], axis=1)
+    middle, around = mean(values, 1), std(values, 1)
+    return Line(name=runs[0].rule, x=runs[0].steps.tolist(), y=middle.tolist(), spread=around.tolist())

@@ -1,0 +1,209 @@
+"""The items: one per figure and table of the paper."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otpe.paper import cosines, digits, landscapes, offline, online
+from otpe.paper.finished import Finished
+from otpe.paper.plan import Plan, Planned
+from otpe.runs.config import TrainConfig
+from otpe.runs.task import Splits
+
+NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
+
+
+@dataclass(frozen=True)
+class Material:
+    """All that an item is made from."""
+
+    plan: Plan
+    runs: Mapping[str, Finished]  # by name; those that diverged are not there
+    folder: Path  # of the item
+    data: str  # what the spoken digits are
+    splits: Callable[[TrainConfig], Splits]
+
+    def by_rule(self, planned: Iterable[Planned]) -> dict[str, list[Finished]]:
+        """The finished ones of these runs; an empty list for a rule that has none."""
+        found: dict[str, list[Finished]] = {}
+        for run in planned:
+            each = found.setdefault(run.config.rule, [])
+            if run.name in self.runs:
+                each.append(self.runs[run.name])
+        return found
+
+    def one_by_rule(self, planned: Iterable[Planned]) -> dict[str, Finished | None]:
+        return {rule: each[0] if each else None for rule, each in self.by_rule(planned).items()}
+
+
+@dataclass(frozen=True)
+class Item:
+    title: str
+    where: str  # in the paper
+    needs: Callable[[Plan], list[Planned]]
+    tell: Callable[[Material], dict[str, Any]]  # the parts of its section
+    digits: bool = False  # needs recordings
+
+
+def _offline_randman(dataset: str, where: str) -> Item:
+    def tell(m: Material) -> dict[str, Any]:
+        return offline.randman(m.by_rule(m.plan.randman_offline(dataset)), m.plan.scale.last, dataset)
+
+    title = f"Offline training on {NAMES[dataset]}"
+    return Item(title, where, lambda plan: list(plan.randman_offline(dataset)), tell)
+
+
+def _cosines_randman(dataset: str, where: str) -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return [run for run in plan.randman_offline(dataset) if run.config.rule == "bptt"]
+
+    def tell(m: Material) -> dict[str, Any]:
+        runs = m.by_rule(needs(m.plan))["bptt"]
+        return cosines.section(runs, _aligned(needs(m.plan)), NAMES[dataset])
+
+    return Item(f"Gradient cosines on {NAMES[dataset]}", where, needs, tell)
+
+
+def _landscape(dataset: str, where: str) -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return [run for run in plan.randman_offline(dataset) if run.config.snapshots]
+
+    def tell(m: Material) -> dict[str, Any]:
+        planned = needs(m.plan)
+        config, runs = planned[0].config, m.one_by_rule(planned)
+        return landscapes.section(runs, config, m.splits(config), m.plan.scale.grid, m.folder, NAMES[dataset])
+
+    return Item(f"Loss landscape of {NAMES[dataset]}", where, needs, tell)
+
+
+def _online_randman(dataset: str, where: str) -> Item:
+    def tell(m: Material) -> dict[str, Any]:
+        return _tell_online(m, list(m.plan.randman_online(dataset)), NAMES[dataset])
+
+    title = f"Online training on {NAMES[dataset]}"
+    return Item(title, where, lambda plan: list(plan.randman_online(dataset)), tell)
+
+
+def _tell_online(m: Material, planned: list[Planned], data: str) -> dict[str, Any]:
+    final, tried = [run for run in planned if run.search], [run for run in planned if not run.search]
+    return online.section(m.one_by_rule(final), m.by_rule(tried), m.plan.scale.last, data)
+
+
+def _middle(plan: Plan) -> tuple[int, ...]:
+    """The size that figures are of: 3 layers of 512 in the paper."""
+    return max((hidden for hidden in plan.scale.sizes if len(hidden) == 2), key=lambda hidden: hidden[0])
+
+
+def _deepest(plan: Plan) -> tuple[int, ...]:
+    return max(plan.scale.sizes, key=len)
+
+
+def _offline_digits() -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return list(plan.digits_offline(_middle(plan)))
+
+    def tell(m: Material) -> dict[str, Any]:
+        return offline.digits(m.by_rule(needs(m.plan)), m.plan.scale.last, m.data)
+
+    return Item("Offline training on spoken digits", "Figures 2 c and 9 c", needs, tell, digits=True)
+
+
+def _cosines_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: str, five: bool) -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return [run for run in plan.digits_offline(size(plan)) if run.config.rule == "bptt"]
+
+    def tell(m: Material) -> dict[str, Any]:
+        def against(found: Any) -> Any:
+            return cosines.beside_five(found, m.plan.scale.last) if five else cosines.beside_three(found)
+
+        return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against)
+
+    return Item(title, where, needs, tell, digits=True)
+
+
+def _aligned(planned: list[Planned]) -> tuple[str, ...]:
+    return planned[0].config.align
+
+
+def _online_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: str) -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return list(plan.digits_online(size(plan)))
+
+    return Item(title, where, needs, lambda m: _tell_online(m, needs(m.plan), m.data), digits=True)
+
+
+def _table() -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        modes = (plan.digits_offline, plan.digits_online)
+        return [run for mode in modes for hidden in plan.scale.sizes for run in mode(hidden)]
+
+    def tell(m: Material) -> dict[str, Any]:
+        sizes = m.plan.scale.sizes
+        finals = {hidden: [run for run in m.plan.digits_online(hidden) if run.search] for hidden in sizes}
+        return digits.table(
+            {hidden: m.one_by_rule(m.plan.digits_offline(hidden)) for hidden in sizes},
+            {hidden: m.one_by_rule(finals[hidden]) for hidden in sizes},
+            m.data,
+        )
+
+    return Item("Test accuracy on spoken digits", "Table 2", needs, tell, digits=True)
+
+
+def _rates() -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return [run for hidden in plan.scale.sizes for run in plan.digits_rates(hidden)]
+
+    def tell(m: Material) -> dict[str, Any]:
+        search = {hidden: m.by_rule(m.plan.digits_rates(hidden)) for hidden in m.plan.scale.sizes}
+        return digits.rates(search, m.plan.scale.last, m.data)
+
+    return Item("Search for learning rates", "Figure 8", needs, tell, digits=True)
+
+
+def _slopes() -> Item:
+    def needs(plan: Plan) -> list[Planned]:
+        return list(plan.digits_slopes())
+
+    def tell(m: Material) -> dict[str, Any]:
+        found: dict[str, dict[tuple[int, int, int], Finished]] = {}
+        for run in needs(m.plan):
+            each, c = found.setdefault(run.config.rule, {}), run.config
+            if run.name in m.runs:
+                each[len(c.hidden) + 1, c.hidden[0], round(c.slope or 0)] = m.runs[run.name]
+        return digits.slopes(found, m.data)
+
+    return Item("Search over slope, width and layers", "Figure 7", needs, tell, digits=True)
+
+
+def _complexity() -> Item:
+    def tell(m: Material) -> dict[str, Any]:
+        from otpe.bench import complexity
+
+        found = complexity.study(quick=m.plan.scale.name == "quick", out=m.folder)
+        return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "seconds")}
+
+    return Item("Time and space of every rule", "Table 1", lambda _: [], tell)
+
+
+ITEMS = {
+    "complexity": _complexity(),
+    "offline-r-randman": _offline_randman("r-randman", "Figures 2 a and 9 a"),
+    "offline-t-randman": _offline_randman("t-randman", "Figures 2 b and 9 b"),
+    "offline-digits": _offline_digits(),
+    "cosines-r-randman": _cosines_randman("r-randman", "Figures 3 a and 4 a"),
+    "cosines-t-randman": _cosines_randman("t-randman", "Figures 3 b and 4 b"),
+    "cosines-digits": _cosines_digits(
+        _middle, "Gradient cosines on spoken digits", "Figures 3 c, 4 c and 10", five=False
+    ),
+    "cosines-digits-5": _cosines_digits(_deepest, "Gradient cosines in 5 layers", "Figure 13", five=True),
+    "landscape-r-randman": _landscape("r-randman", "Figure 5 a"),
+    "landscape-t-randman": _landscape("t-randman", "Figure 5 b"),
+    "online-r-randman": _online_randman("r-randman", "Figures 6 a and 11 a"),
+    "online-t-randman": _online_randman("t-randman", "Figures 6 b and 11 b"),
+    "online-digits": _online_digits(_middle, "Online training on spoken digits", "Figures 6 c and 11 c"),
+    "online-digits-5": _online_digits(_deepest, "Online training of 5 layers", "Figure 12"),
+    "table-digits": _table(),
+    "slopes-digits": _slopes(),
+    "rates-digits": _rates(),
+}

@@ -1,0 +1,57 @@
+"""Online training: an update at every time step, each rule with the learning rate that a search found for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from otpe.charts.kinds import Line, Lines, Table
+from otpe.paper.finished import Finished
+from otpe.paper.offline import accuracies, curves
+from otpe.studies import spread
+
+
+def section(
+    runs: Mapping[str, Finished | None], search: Mapping[str, Sequence[Finished]], last: int, data: str
+) -> dict[str, Any]:
+    each = {rule: [run] if run else [] for rule, run in runs.items()}
+    return {
+        "lead": f"Online training on {data}: one update per time step, with the learning rate of each rule from a search.",
+        "figures": [curves(each, "curves", f"{data}, online; mean ± σ over networks.")],
+        "tables": [accuracies(each, last), tried(search, last)],
+    }
+
+
+def tried(search: Mapping[str, Sequence[Finished]], last: int) -> Table:
+    """What the search found: rules × rates."""
+    rates = sorted({run.result["learning_rate"] for runs in search.values() for run in runs}, reverse=True)
+    rows = []
+    for rule, runs in search.items():
+        by_rate = {run.result["learning_rate"]: score(run, last) for run in runs}
+        rows.append([rule, *(f"{by_rate[rate]:.3f}" if rate in by_rate else "no run" for rate in rates)])
+    steps = next((run.result["steps"] for runs in search.values() for run in runs), 0)
+    return Table(
+        name="rates",
+        caption=f"The search: validation accuracy at the end of {steps:,} mini-batches, by learning rate.",
+        columns=["rule", *(f"{rate:g}" for rate in rates)],
+        rows=rows,
+    )
+
+
+def score(run: Finished, last: int) -> float:
+    """What a search compares: mean validation accuracy at the end, over a quarter of the run at most."""
+    return float(spread.mean(run.last("valid_accuracy", min(last, max(run.result["steps"] // 4, 1)))))
+
+
+def over_rates(search: Mapping[str, Sequence[Finished]], title: str) -> Lines:
+    """Test accuracy over the learning rate, a line per rule."""
+    lines = []
+    for rule, runs in search.items():
+        ordered = sorted(runs, key=lambda run: run.result["learning_rate"])
+        lines.append(
+            Line(
+                name=rule,
+                x=[run.result["learning_rate"] for run in ordered],
+                y=[float(spread.mean(run.test)) for run in ordered],
+                spread=[float(spread.std(run.test)) for run in ordered],
+            )
+        )
+    return Lines(title=title, x="learning rate", y="test accuracy", lines=lines, log_x=True)

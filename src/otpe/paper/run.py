@@ -1,0 +1,210 @@
+"""`otpe reproduce`: train what is missing, write a section for every item as soon as it can be told, and the report."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from otpe import check, files
+from otpe.charts.kinds import Section, to_json
+from otpe.datasets import fetch
+from otpe.paper import ahead, finished, online
+from otpe.paper.config import ReproduceConfig
+from otpe.paper.finished import Finished
+from otpe.paper.items import ITEMS, Item, Material
+from otpe.paper.plan import Plan, Planned
+from otpe.paper.progress import Whole
+from otpe.paper.scale import FINE, FULL, QUICK, Scale
+from otpe.reporting import report
+from otpe.runs import folder, guards, settings, signals, task
+from otpe.runs.config import TrainConfig
+from otpe.runs.folder import RUNS
+from otpe.runs.run import Run
+from otpe.runs.task import Splits
+from otpe.runs.train import prepared
+from otpe.studies import about
+
+MADE_SMALL = "Quick: everything is made small, to see that it runs. The numbers say nothing about the paper's."
+
+
+@dataclass
+class Reproduction:
+    """A reproduction that was found in order. Calling it trains, and writes the report."""
+
+    config: ReproduceConfig
+    plan: Plan
+    items: dict[str, Item]
+    out: Path
+    lock: IO[str]
+    left_out: dict[str, str]  # items that cannot be made, and why
+    data: str  # what the spoken digits are
+    runs: dict[str, Finished] = field(default_factory=dict)
+    over: dict[str, str | None] = field(default_factory=dict)  # runs that came to their end, or why they have none
+    made: dict[Any, Splits] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda text: None
+
+    def __call__(self) -> Path:
+        began = time.monotonic()
+        planned = {run.name: run for item in self.items.values() for run in item.needs(self.plan)}
+        waiting = dict(self.items)
+        sections = self._tell(waiting)
+        bar = Whole(sum(run.weight for run in planned.values()))
+        try:
+            for run, made in ahead.ready(list(planned.values()), self._made, self.over.__contains__):
+                self._train(run, made, bar)
+                sections |= self._tell(waiting)
+        except KeyboardInterrupt as stop:
+            text = f"stopped, and saved in {self.out}. Give the same command again to go on"
+            raise signals.StoppedError(getattr(stop, "status", 130) - 128, text) from None
+        finally:
+            bar.close()
+            self.lock.close()
+        self.say(f"{len(sections)} items in {time.monotonic() - began:.0f} s")
+        return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
+
+    def _made(self, run: Planned) -> Run | Finished:
+        """The run, or what came out of it if it is finished."""
+        config = replace(run.config, out=self.out / "runs" / run.name, resume=True)
+        tried = [self.runs[name] for name in run.search if name in self.runs]
+        if tried:
+            best = max(tried, key=lambda each: online.score(each, self.plan.scale.last))
+            config = replace(config, learning_rate=best.result["learning_rate"])
+        found = finished.read(config.out)
+        if found is None:
+            return prepared(config, data=self._splits(config))
+        mine = folder.identity(settings.plain(config))
+        folder.check_same(str(config.out), {**folder.plain(TrainConfig()), **found.about}, mine)
+        return found
+
+    def _train(self, run: Planned, made: Run | Finished, bar: Whole) -> None:
+        part = bar.part(run.weight)
+        self.over[run.name] = None
+        if isinstance(made, Run):
+            made.bar = part.named(run.name)
+            made.warn = lambda text: None  # a search goes to the edges; what came out tells
+            try:
+                made()
+            except guards.DivergedError as error:
+                self.over[run.name] = str(error)
+        part.finish()
+        found = finished.read(self.out / "runs" / run.name)
+        if found is not None:
+            self.runs[run.name] = found
+
+    def _tell(self, waiting: dict[str, Item]) -> dict[str, Section]:
+        """Sections of all items whose runs are over; they are written, and wait no longer."""
+        found = {}
+        for name, item in list(waiting.items()):
+            if all(run.name in self.over for run in item.needs(self.plan)):
+                found[name] = self._section(name, waiting.pop(name))
+                files.write_atomically(self.out / name / "section.json", to_json(found[name]))
+                self.say(f"{name}: {found[name].title}")
+        return found
+
+    def _section(self, name: str, item: Item) -> Section:
+        where = self.out / name
+        files.folder(where)
+        began, needed = time.monotonic(), item.needs(self.plan)
+        parts = item.tell(Material(self.plan, self.runs, where, self.data, self._splits))
+        seconds = sum(self.runs[run.name].result["seconds"] for run in needed if run.name in self.runs)
+        remarks = [*parts.pop("remarks", ())]
+        remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
+        remarks += [self.left_out[name]] if name in self.left_out else []
+        remarks += [MADE_SMALL] if self.config.quick else []
+        return Section(
+            **{"seconds": seconds + time.monotonic() - began, **parts}, name=name, title=item.title, where=item.where,
+            remarks=remarks, command=command(self.config, name), settings=_settings(needed), machine=folder.provenance(),
+        )  # fmt: skip
+
+    def _splits(self, config: TrainConfig) -> Splits:
+        """Made once for all runs that share them."""
+        key = tuple((name, getattr(config, name)) for name in ("dataset", *settings.USED_BY))
+        if key not in self.made:
+            self.made[key] = task.named(config)
+        return self.made[key]
+
+
+def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
+    """Check everything, and make or open the folder. All bad input is told here."""
+    scale = chosen_scale(config)
+    for name in config.items:
+        check.one_of("item", name, ITEMS)
+    plan = Plan(scale, config)
+    items = {name: ITEMS[name] for name in dict.fromkeys(config.items or ITEMS)}
+    missing = None if not any(item.digits for item in items.values()) else no_digits(config.root)
+    left_out = {name: missing for name, item in items.items() if item.digits and missing}
+    for item in items.values():
+        for run in item.needs(plan):
+            settings.checked(run.config)
+    out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
+    files.folder(out)
+    lock = folder.locked(out)
+    try:
+        _check_scale(out, scale, config)
+        kept = {name: _without_runs(item) if name in left_out else item for name, item in items.items()}
+        order = [name for name in ITEMS if name in items or (out / name / "section.json").exists()]
+        files.write_atomically(out / "order.json", json.dumps(order) + "\n")
+    except BaseException:
+        lock.close()
+        raise
+    return Reproduction(config, plan, kept, out, lock, left_out, digits_name(config))
+
+
+def chosen_scale(config: ReproduceConfig) -> Scale:
+    if config.quick and config.fine:
+        raise ValueError("quick and fine are both given, expected one of them.")
+    return QUICK if config.quick else FINE if config.fine else FULL
+
+
+def no_digits(root: Path) -> str | None:
+    """Why the items that need recordings cannot be made, if they cannot."""
+    there = [
+        any((root / f"shd_{split}.h5{end}").exists() for end in ("", ".zip", ".gz")) for split in ("train", "test")
+    ]
+    if all(there):
+        return None
+    return f"Not run: there are no recordings in {root}. Get them with: {fetch.command('shd', root)}"
+
+
+def digits_name(config: ReproduceConfig) -> str:
+    if config.digits:
+        return config.digits
+    archives = [(split, config.root / fetch.archive("shd", split)) for split in ("train", "test")]
+    if all(path.exists() and fetch.is_official("shd", split, path) for split, path in archives):
+        return "Spiking Heidelberg Digits"
+    return "recordings in SHD's layout, not known to be the official ones"
+
+
+def command(config: ReproduceConfig, *items: str) -> str:
+    """What makes these items."""
+    return about.command("reproduce", replace(config, items=items)).replace("--items ", "", 1)
+
+
+def _without_runs(item: Item) -> Item:
+    return replace(item, needs=lambda _: [], tell=lambda _: {"lead": "Left out."})
+
+
+def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
+    """What all runs have in common, and their names."""
+    if not needed:
+        return {}
+    each = [folder.identity(run.config) for run in needed]
+    shared = {name: value for name, value in each[0].items() if all(other[name] == value for other in each)}
+    return {**shared, "runs": [run.name for run in needed]}
+
+
+def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
+    path, mine = out / "config.json", {"scale": scale.name, "precision": config.precision}
+    if path.exists():
+        folder.check_same(str(out), folder.read_json(path), mine)
+    else:
+        others = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
+        if others:
+            raise FileExistsError(
+                f"out is {str(out)!r}, which holds other things ({', '.join(others[:3])}), but no reproduction. Name"
+                " another folder."
+            )
+        about_all = {"format": folder.FORMAT, "reproduce": True, **mine, **folder.provenance()}
+        files.write_atomically(path, json.dumps(about_all, indent=1) + "\n")

@@ -1,0 +1,84 @@
+"use strict";
+(() => {
+  const root = document.documentElement, tip = document.getElementById("tip");
+
+  // Light or dark: as the system has it, until the button says otherwise.
+  const remembered = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
+  if (remembered) root.dataset.theme = remembered;
+  document.getElementById("theme").addEventListener("click", () => {
+    const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    root.dataset.theme = now === "dark" ? "light" : "dark";
+    try { localStorage.setItem("theme", root.dataset.theme); } catch { /* a browser that remembers nothing */ }
+  });
+
+  // Values under the pointer: the nearest point of a panel.
+  const NEAR = 40; // pixels
+  for (const panel of document.querySelectorAll("[data-hover]")) {
+    const svg = panel.querySelector("svg"), { series, spots } = JSON.parse(panel.dataset.hover);
+    const dot = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    dot.setAttribute("r", 4);
+    dot.setAttribute("fill", "none");
+    dot.setAttribute("stroke-width", 1.6);
+    const hide = () => { tip.hidden = true; dot.remove(); };
+    const show = (event) => {
+      const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+      const x = event.clientX - box.left, y = event.clientY - box.top;
+      let best = null, least = NEAR;
+      for (const spot of spots) {
+        const far = Math.hypot(spot[1] * scale - x, spot[2] * scale - y);
+        if (far < least) [best, least] = [spot, far];
+      }
+      if (!best) return hide();
+      const [name, colour] = series[best[0]] || ["", "currentColor"];
+      dot.setAttribute("cx", best[1]);
+      dot.setAttribute("cy", best[2]);
+      dot.setAttribute("stroke", colour);
+      svg.append(dot);
+      const head = document.createElement("b");
+      head.textContent = name;
+      head.style.color = colour;
+      tip.replaceChildren(...(name ? [head] : []), best[3]);
+      tip.hidden = false;
+      const left = box.left + best[1] * scale, top = box.top + best[2] * scale;
+      const right = Math.min(left + 14, innerWidth - tip.offsetWidth - 8);
+      const above = top - tip.offsetHeight - 12;
+      tip.style.transform = `translate(${Math.max(8, right)}px, ${above > 8 ? above : top + 16}px)`;
+    };
+    panel.addEventListener("pointermove", show);
+    panel.addEventListener("pointerdown", show);
+    panel.addEventListener("pointerleave", hide);
+  }
+  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+
+  // Commands can be copied.
+  for (const box of document.querySelectorAll(".command")) {
+    const button = document.createElement("button"), pre = box.querySelector("pre");
+    button.type = "button";
+    button.textContent = "copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "copied";
+      } catch {
+        getSelection().selectAllChildren(pre);
+        button.textContent = "selected";
+      }
+      setTimeout(() => { button.textContent = "copy"; }, 1500);
+    });
+    box.append(button);
+  }
+
+  // The contents show where one is.
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const watch = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      for (const link of links.values()) link.classList.remove("here");
+      links.get(target.id)?.classList.add("here");
+    }
+  }, { rootMargin: "-20% 0px -75% 0px" });
+  document.querySelectorAll("main > section").forEach((section) => watch.observe(section));
+
+  // Paper cannot be unfolded.
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+})();

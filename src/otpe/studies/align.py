@@ -1,0 +1,156 @@
+"""`otpe.align`: train by BPTT, and see how other rules' gradients lie to BPTT's along the way."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Section, Table
+from otpe.runs import settings
+from otpe.runs.config import TrainConfig
+from otpe.runs.result import Result
+from otpe.runs.run import Run
+from otpe.runs.train import prepared
+from otpe.studies import about, spread
+from otpe.studies.config import AlignConfig
+
+PARTS = ("kernel", "bias")
+
+
+class Along(NamedTuple):
+    """A rule's gradient against BPTT's at K moments of a run of S networks with L layers. NaN: one of them is zero."""
+
+    steps: np.ndarray  # [K] mini-batches until then
+    cosine: np.ndarray  # [K, S, L, 2] of kernels and biases
+    model: np.ndarray  # [K, S] over all parameters at once
+    size: np.ndarray  # [K, S, L, 2] ratio of norms
+    model_size: np.ndarray  # [K, S]
+
+
+def align(config: AlignConfig) -> dict[str, Along]:
+    """Train by BPTT as the settings say, and return the alignment of every rule along the way."""
+    settings.check_kind(config, AlignConfig)
+    result = prepared_align(config)()
+    written(config, result)
+    return along(result.metrics)
+
+
+def prepared_align(config: AlignConfig) -> Run:
+    """A run by BPTT that compares the rules' gradients with its own at every evaluation."""
+    shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
+    if not config.rules:
+        raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
+    return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}))
+
+
+def written(config: AlignConfig, result: Result) -> Section:
+    """What a report says about it, put into the run's folder."""
+    found = along(result.metrics)
+    found = {rule: found[rule] for rule in config.rules}
+    networks = "one network" if config.seeds == 1 else f"mean ± σ over {config.seeds} networks"
+    told = Section(
+        name="align",
+        title=f"Gradient cosines, {config.dataset}",
+        lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that BPTT learns from"
+        f" next, along {config.steps:,} mini-batches of training by BPTT; {networks}.",
+        figures=figures(found, f"{config.dataset}."),
+        tables=[table(found)],
+    )
+    told = about.signed(told, "align", config, result.seconds)
+    about.write(result.folder, told)
+    return told
+
+
+def along(metrics: Sequence[dict[str, Any]]) -> dict[str, Along]:
+    """From the lines of metrics.jsonl."""
+    lines = [line for line in metrics if "alignment" in line]
+    if not lines:
+        raise ValueError("no line of these metrics has an alignment. Train with align, such as align=('otpe', 'ostl').")
+    steps = np.array([line["step"] for line in lines])
+    return {name: _along(steps, [line["alignment"][name] for line in lines]) for name in lines[0]["alignment"]}
+
+
+def _along(steps: np.ndarray, found: Sequence[dict[str, Any]]) -> Along:
+    def layers(what: str) -> np.ndarray:
+        each = [[[layer[part] for part in PARTS] for layer in line[what]["layers"]] for line in found]
+        return np.moveaxis(np.array(each, float), -1, 1)  # null becomes NaN
+
+    def model(what: str) -> np.ndarray:
+        return np.array([line[what]["model"] for line in found], float)
+
+    return Along(steps, layers("cosine"), model("cosine"), layers("size"), model("size"))
+
+
+def layer_names(depth: int) -> list[str]:
+    """From the first hidden layer to the output, as the paper calls them."""
+    return [*(f"H{i + 1}" for i in range(depth - 1)), "O"]
+
+
+def figures(found: dict[str, Along], where: str) -> list[Figure]:
+    """Per layer, over the whole model, and along training; `where` is said in the captions."""
+    depth = next(iter(found.values())).cosine.shape[2]
+    names = layer_names(depth)[::-1]
+    return [
+        Figure(
+            name="layers",
+            caption=f"Cosine to BPTT's gradient per layer, output first; mean ± σ over networks and training. {where}",
+            panels=[
+                Bars(title="kernels", y="cosine", groups=names, bars=_bars(found, "cosine", 0), y_range=(-0.2, 1.05)),
+                Bars(title="biases", y="cosine", groups=names, bars=_bars(found, "cosine", 1), y_range=(-0.2, 1.05)),
+                Bars(title="kernels, ratio of norms", y="|g| / |BPTT|", groups=names, bars=_bars(found, "size", 0)),
+            ],
+        ),
+        Figure(
+            name="model",
+            caption=f"Cosine to BPTT's gradient over all parameters at once; mean ± σ over networks. {where}",
+            panels=[
+                Lines(title="whole model", x="mini-batches", y="cosine", lines=_lines(found, lambda a: a.model)),
+                Lines(
+                    title="ratio of norms", x="mini-batches", y="|g| / |BPTT|",
+                    lines=_lines(found, lambda a: a.model_size),
+                ),
+            ],
+        ),
+        Figure(
+            name="over-training",
+            caption=f"Cosine of the kernels along training, per layer; mean ± σ over networks. {where}",
+            panels=[
+                Lines(
+                    title=name, x="mini-batches", y="cosine",
+                    lines=_lines(found, lambda a, i=depth - 1 - i: a.cosine[:, :, i, 0]),
+                )
+                for i, name in enumerate(names)
+            ],
+        ),
+    ]  # fmt: skip
+
+
+def table(found: dict[str, Along]) -> Table:
+    """Kernel cosines, and those of the whole model."""
+    depth = next(iter(found.values())).cosine.shape[2]
+    rows = []
+    for rule, a in found.items():
+        cells = [spread.text(a.cosine[:, :, i, 0]) for i in reversed(range(depth))]
+        rows.append([rule, *cells, spread.text(a.model), spread.text(a.model_size)])
+    return Table(
+        name="cosines",
+        caption="Cosine to BPTT's gradient: kernels per layer, all parameters; mean ± σ over networks and training.",
+        columns=["rule", *layer_names(depth)[::-1], "model", "ratio of norms"],
+        rows=rows,
+    )
+
+
+def _bars(found: dict[str, Along], what: str, part: int) -> list[Bar]:
+    bars = []
+    for rule, a in found.items():
+        values = getattr(a, what)[:, :, ::-1, part].reshape(-1, a.cosine.shape[2])
+        bars.append(Bar(name=rule, values=spread.mean(values, 0).tolist(), spread=spread.std(values, 0).tolist()))
+    return bars
+
+
+def _lines(found: dict[str, Along], of: Any) -> list[Line]:
+    return [
+        Line(name=rule, x=a.steps.tolist(), y=spread.mean(of(a), 1).tolist(), spread=spread.std(of(a), 1).tolist())
+        for rule, a in found.items()
+    ]
