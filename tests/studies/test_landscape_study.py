@@ -94,12 +94,12 @@ def test_numbers_and_section_are_written(study, config, drawn):
     np.testing.assert_allclose(shares.lines[1].y, seen.explained["ottt"][:, 1:].mean(0), rtol=1e-5)
     np.testing.assert_allclose(shares.lines[1].spread, seen.explained["ottt"][:, 1:].std(0), rtol=1e-4)
     assert section.tables[0].rows[1][:2] == ["ottt", pytest.approx(seen.explained["ottt"][:, -1].mean(), rel=1e-5)]
-    assert re.search(r"explains of each way: bptt 100 ± 0 %, ottt \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
+    assert re.search(r"explains of each way: BPTT 100 ± 0 %, OTTT \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
     assert section.command.startswith("otpe landscape --steps 12 --batch 4 --seeds 2")
     assert section.settings["snapshots"] == 5
     assert section.machine["versions"]["otpe"] == otpe.__version__
     if drawn:
-        assert [*dict.fromkeys(drawn)][:2] == [("landscape", config.out), ("landscape-explained", config.out)]
+        assert [*dict.fromkeys(drawn)][:2] == [("landscape", config.out), ("explained", config.out)]
 
 
 def test_another_grid_trains_nothing_again(study, config, monkeypatch, capsys):

@@ -95,7 +95,7 @@ def test_a_point_that_diverges_is_recorded_and_not_tried_again(ran, tmp_path):
     assert result.diverged == ["bptt-offline-slope=5-leak=0.9: step 3: weights or loss are not finite any more"]
     section = from_json((out / "section.json").read_text())
     assert np.isnan(section.figures[0].panels[0].values[0][0])
-    assert section.remarks == result.diverged
+    assert section.remarks == [f"{line}." for line in result.diverged]
     assert "7 of 8 runs" in section.lead
     again = sweep.sweep(replace(CONFIG, out=out, resume=True))
     assert len(ran) == 8, "neither what is finished nor what has diverged"
@@ -190,13 +190,13 @@ def test_two_settings_give_a_map_per_rule_and_a_third_one_more_of_them():
     two = result_over({name: axes[name] for name in ("slope", "width")}, lambda rule, slope, width: slope + width)
     first, second = maps.section(two).figures[0].panels
     assert isinstance(first, Heat)
-    assert (first.title, second.title, first.y, first.x) == ("bptt", "ottt", "slope", "width")
+    assert (first.title, second.title, first.y, first.x) == ("BPTT", "OTTT", "slope", "width")
     assert (first.rows, first.columns) == (["5", "10"], ["64", "128", "256"])
     np.testing.assert_allclose(first.values, [[69, 133, 261], [74, 138, 266]])
     np.testing.assert_allclose(first.spread, np.full((2, 3), 0.1), rtol=1e-6)
     three = result_over(axes, lambda rule, slope, width, depth: slope + width + depth + 1000 * (rule == "ottt"))
     panels = maps.section(three).figures[0].panels
-    assert [panel.title for panel in panels] == ["bptt, depth 3", "bptt, depth 5", "ottt, depth 3", "ottt, depth 5"]
+    assert [panel.title for panel in panels] == ["BPTT, depth 3", "BPTT, depth 5", "OTTT, depth 3", "OTTT, depth 5"]
     np.testing.assert_allclose(panels[3].values[1], [10 + 64 + 1005, 10 + 128 + 1005, 10 + 256 + 1005])
 
 
