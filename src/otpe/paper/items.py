@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from otpe.bench import complexity
 from otpe.paper import cosines, digits, landscapes, offline, online
 from otpe.paper.finished import Finished
 from otpe.paper.plan import Plan, Planned
@@ -178,8 +179,6 @@ def _slopes() -> Item:
 
 def _complexity() -> Item:
     def tell(m: Material) -> dict[str, Any]:
-        from otpe.bench import complexity
-
         found = complexity.study(quick=m.plan.scale.name == "quick", out=m.folder)
         return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "seconds")}
 

@@ -118,7 +118,7 @@ def _half_study(path: Path, about: dict[str, Any]) -> Found:
     runs = [folder for folder in sorted(path.iterdir()) if (folder / "config.json").exists()]
     done = sum((folder / "result.json").exists() for folder in runs)
     inside = f" Runs in it: {len(runs)}, finished: {done}." if runs else ""
-    verb = "otpe compare" if "rules" in about and "modes" in about else "its command"
+    verb = f"otpe {about.get('own_study', 'compare')}" if "rules" in about and "modes" in about else "its command"
     if (path / "compare.json").exists():
         inside += " Its table.txt is complete; an older otpe made it."
     note = f"There is no section.json: the study was stopped, or is still at work.{inside}"

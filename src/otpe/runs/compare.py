@@ -103,7 +103,8 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, ve
     runs, left_out = planned(config, own_data=data is not None)
     splits = task.named(config) if data is None else task.given(data)
     settings.network(config, splits.train.units, len(splits.train.names))
-    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch)}
+    whose = {} if verb == "compare" else {"own_study": verb}
+    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch), **whose}
     opened = folder.opened(config, [config.dataset, verb], mine)
     runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
     try:

@@ -8,6 +8,7 @@ import numpy as np
 
 from otpe import check, files
 from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Table
+from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
 from otpe.runs import compare, guards, settings, snapshots, task
@@ -35,7 +36,8 @@ class Study:
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
         seen = planes.look(results[0].net, runs, batch, grid=config.grid, **how)
         files.write_atomically(where / "landscape.npz", planes.npz(seen))
-        told = section(seen, title=f"Loss landscape, {config.dataset}", remarks=self.comparison.diverged)
+        title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
+        told = section(seen, name=where.name, title=title, remarks=remarks)
         told = about.signed(told, "landscape", config, sum(result.seconds for result in results))
         about.write(where, told)
         return seen, told
@@ -74,19 +76,19 @@ def section(seen: Seen, *, name: str = "landscape", title: str = "Loss landscape
     """What a report says about it."""
     networks = len(seen.explained[REFERENCE])
     of = f"mean ± σ of {networks} networks, each in its own plane" if networks > 1 else "one network"
-    shares = ", ".join(f"{rule} {_percent(share[:, -1])}" for rule, share in seen.explained.items())
+    shares = ", ".join(f"{shown(rule)} {_percent(share[:, -1])}" for rule, share in seen.explained.items())
     return Section(
         name=name,
         title=title,
         lead="The loss over the plane through BPTT's initial and final model, and every rule's way through training"
         f" projected into it. At the end the plane explains of each way: {shares} ({of}).",
-        figures=[_map(seen, name, title), _shares(seen, name, of)],
-        tables=[_table(seen, name, of)],
+        figures=[_map(seen, title), _shares(seen, of)],
+        tables=[_table(seen, of)],
         remarks=list(remarks),
     )
 
 
-def _map(seen: Seen, name: str, title: str) -> Figure:
+def _map(seen: Seen, title: str) -> Figure:
     found = seen.landscape
     ways = [Path(name=rule, x=at[:, 0].tolist(), y=at[:, 1].tolist()) for rule, at in found.coordinates.items()]
     panel = Contours(
@@ -103,10 +105,10 @@ def _map(seen: Seen, name: str, title: str) -> Figure:
         "Validation loss of the first network over the plane through the initial model, at (0, 0), and BPTT's final"
         " one, on the horizontal axis; every rule's way projected into it. Distances are those of all weights together."
     )
-    return Figure(name=name, caption=caption, panels=[panel])
+    return Figure(name="landscape", caption=caption, panels=[panel])
 
 
-def _shares(seen: Seen, name: str, of: str) -> Figure:
+def _shares(seen: Seen, of: str) -> Figure:
     lines = []
     for rule, share in seen.explained.items():
         known = share[:, 1:]  # at the start there is no way yet
@@ -116,17 +118,17 @@ def _shares(seen: Seen, name: str, of: str) -> Figure:
         title="How much the plane explains", x="mini-batches", y="share of the way", lines=lines, y_range=(0, 1)
     )
     caption = f"Share of |θ − θ₀|² that lies in the plane: how much of each rule's way the map above shows; {of}."
-    return Figure(name=f"{name}-explained", caption=caption, panels=[panel])
+    return Figure(name="explained", caption=caption, panels=[panel])
 
 
-def _table(seen: Seen, name: str, of: str) -> Table:
+def _table(seen: Seen, of: str) -> Table:
     columns = ["rule", "explained at the end", "σ", "from start to end", "σ", "from BPTT's end", "σ"]
     rows = []
     for rule, share in seen.explained.items():
         numbers = (share[:, -1], seen.length[rule], seen.apart[rule])
         rows.append([rule, *(float(x) for values in numbers for x in (values.mean(), values.std()))])
     caption = f"Share of each way that the plane explains, and distances |θ − θ'| of all weights together; {of}."
-    return Table(name=name, caption=caption, columns=columns, rows=rows)
+    return Table(name="ways", caption=caption, columns=columns, rows=rows)
 
 
 def _percent(share: np.ndarray) -> str:

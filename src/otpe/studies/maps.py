@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from otpe.charts.kinds import Bar, Bars, Figure, Heat, Line, Lines, Panel, Section, Table
-from otpe.runs.result import spread
+from otpe.charts.look import shown
+from otpe.runs.section import spread
 from otpe.studies import grid
 from otpe.studies.results import SweepResult
 
@@ -21,13 +22,13 @@ def section(result: SweepResult, *, name: str = "sweep", title: str = "") -> Sec
         name=name,
         title=title or f"{over}, {result.dataset}",
         lead=f"Test accuracy over {over}: {len(points)} of {len(result.points)} runs, {of}. {_told(result)}".strip(),
-        figures=[_figure(result, mode, name, of) for mode in result.modes],
-        tables=[table(result, name)],
-        remarks=[*result.left_out, *result.diverged],
+        figures=[_figure(result, mode, of) for mode in result.modes],
+        tables=[table(result)],
+        remarks=[f"{line}." for line in (*result.left_out, *result.diverged)],
     )
 
 
-def table(result: SweepResult, name: str = "sweep") -> Table:
+def table(result: SweepResult) -> Table:
     """The best point of each rule in each mode."""
     rows = []
     for mode, rule in product(result.modes, result.rules):
@@ -39,7 +40,7 @@ def table(result: SweepResult, name: str = "sweep") -> Table:
             rows.append([rule, mode, *map(grid.text, best["at"].values()), *accuracies])
     columns = ["rule", "mode", *result.axes, "test accuracy", "σ", "validation", "σ"]
     caption = "The point of each rule that validated best, and its accuracy in the test."
-    return Table(name=f"{name}-best", caption=caption, columns=columns, rows=rows)
+    return Table(name="best", caption=caption, columns=columns, rows=rows)
 
 
 def _told(result: SweepResult) -> str:
@@ -49,16 +50,17 @@ def _told(result: SweepResult) -> str:
         return ""
     best = max(found, key=lambda point: np.mean(point["valid_accuracy"]))
     at = ", ".join(f"{name} {grid.text(value)}" for name, value in best["at"].items())
-    return f"Best in validation: {best['rule']} {best['mode']} at {at}, {spread(best['test_accuracy'])} in the test."
+    who = f"{shown(best['rule'])} {best['mode']}"
+    return f"Best in validation: {who} at {at}, {spread(best['test_accuracy'])} in the test."
 
 
-def _figure(result: SweepResult, mode: str, name: str, of: str) -> Figure:
+def _figure(result: SweepResult, mode: str, of: str) -> Figure:
     accuracy = result.accuracy[:, result.modes.index(mode)]  # [rules, *axes, seeds]
     shown = [i for i in range(len(result.rules)) if not np.isnan(accuracy[i]).all()]
     rules, accuracy = [result.rules[i] for i in shown], accuracy[shown]
     panels = _curves(result, mode, rules, accuracy) if len(result.axes) == 1 else _maps(result, rules, accuracy)
     over = " × ".join(result.axes)
-    return Figure(name=f"{name}-{mode}", caption=f"Test accuracy over {over}, {mode}; {of}.", panels=panels)
+    return Figure(name=mode, caption=f"Test accuracy over {over}, {mode}; {of}.", panels=panels)
 
 
 def _curves(result: SweepResult, mode: str, rules: list[str], accuracy: np.ndarray) -> list[Panel]:
@@ -90,7 +92,7 @@ def _maps(result: SweepResult, rules: list[str], accuracy: np.ndarray) -> list[P
             at = [f"{name} {grid.text(result.axes[name][k])}" for name, k in zip(rest, where, strict=True)]
             panels.append(
                 Heat(
-                    title=", ".join([rule, *at]),
+                    title=", ".join([shown(rule), *at]),
                     x=columns,
                     y=rows,
                     columns=[grid.text(value) for value in result.axes[columns]],

@@ -62,8 +62,8 @@ class Sweep:
             self._write()
             result = gathered(self.config, self.axes, self.records, self.left_out, self.folder.path)
             seconds = sum(record.get("seconds", 0.0) for record in self.records)
-            section = about.signed(maps.section(result), "sweep", self.config, seconds)
-            about.write(self.folder.path, section)
+            told = maps.section(result, name=self.folder.path.name)
+            about.write(self.folder.path, about.signed(told, "sweep", self.config, seconds))
             return result
         except signals.StoppedError:
             raise

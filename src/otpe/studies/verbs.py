@@ -10,8 +10,8 @@ from otpe import tables
 from otpe.charts.kinds import Table
 from otpe.runs import progress
 from otpe.runs.config import TrainConfig
-from otpe.runs.result import spread
 from otpe.runs.run import Run
+from otpe.runs.section import spread
 from otpe.runs.verbs import stored, warn
 from otpe.studies import align, landscape, maps, sweep
 from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig

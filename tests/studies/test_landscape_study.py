@@ -1,0 +1,175 @@
+"""`otpe landscape`: from training to the plane, its numbers and its section."""
+
+import re
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_runs import TINY, arguments
+
+import otpe
+from otpe import cli
+from otpe.analysis.landscape import plane, project
+from otpe.charts.kinds import from_json
+from otpe.datasets import from_arrays
+from otpe.runs import guards, loop, snapshots, task
+from otpe.studies import landscape, planes
+from otpe.studies.config import LandscapeConfig
+
+SMALL = {
+    f.name: getattr(TINY, f.name) for f in fields(LandscapeConfig) if hasattr(TINY, f.name) and f.name != "snapshots"
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    out = tmp_path_factory.mktemp("landscape") / "here"
+    own = {"rules": ("ottt",), "seeds": 2, "threshold": 0.1, "snapshots": 5, "grid": 3, "loss_samples": 7, "out": out}
+    return LandscapeConfig(**{**SMALL, **own})
+
+
+@pytest.fixture(scope="module")
+def study(config):
+    """What was seen, the section, and what was trained on."""
+    prepared = landscape.prepared_landscape(config)
+    return (*prepared(), prepared.comparison)
+
+
+def model(folder, k, network):
+    _, params = snapshots.read(folder)
+    return jax.tree.map(lambda x: x[k, network], params)
+
+
+def test_bptt_comes_along_and_every_network_has_its_own_plane(study, config):
+    seen, _, _ = study
+    assert [*seen.steps] == ["bptt", "ottt"]
+    for network in (0, 1):
+        first, last = (model(config.out / "bptt-offline", k, network) for k in (0, -1))
+        through = plane(first, last)
+        for rule in seen.steps:
+            np.testing.assert_array_equal(seen.steps[rule], [0, 5, 10, 12])
+            expected = [project(through, model(config.out / f"{rule}-offline", k, network)) for k in range(4)]
+            np.testing.assert_allclose(seen.coordinates[rule][network], [at for at, _ in expected], atol=1e-6)
+            np.testing.assert_allclose(seen.explained[rule][network], [share for _, share in expected], rtol=1e-5)
+        np.testing.assert_allclose(seen.coordinates["bptt"][network][-1], [seen.length["bptt"][network], 0], atol=1e-6)
+        assert seen.explained["bptt"][network][-1] == pytest.approx(1, abs=1e-6)
+        assert seen.explained["ottt"][network][-1] < 0.999
+    assert (seen.apart["bptt"] == 0).all()
+    assert (seen.apart["ottt"] > 0).all()
+    np.testing.assert_allclose(seen.landscape.coordinates["ottt"], seen.coordinates["ottt"][0], atol=1e-6)
+    assert seen.landscape.loss.shape == (3, 3)
+    assert np.isfinite(seen.landscape.loss).all()
+
+
+def test_the_samples_are_those_of_validation(study, config):
+    _, _, comparison = study
+    batch = landscape.validation(config, comparison.splits, most=1024)
+    assert batch.spikes.shape[1] == config.valid_samples
+    last = otpe.load(config.out / "bptt-offline")
+    loss, _ = otpe.gradients(last.net, model(last.folder, -1, 1), batch.spikes, batch.labels, rule="bptt")
+    assert float(loss) == pytest.approx(last.metrics[-1]["valid_loss"][1], rel=1e-6)
+    np.testing.assert_array_equal(landscape.validation(config, comparison.splits, most=3).labels, batch.labels[:3])
+
+
+def test_recordings_of_different_lengths_keep_them(config):
+    made = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
+    batch = landscape.validation(config, task.Splits(made, made, made), most=4)
+    np.testing.assert_array_equal(batch.lengths, [1, 2, 3, 4])
+    assert batch.spikes.shape == (6, 4, 8)
+
+
+def test_numbers_and_section_are_written(study, config, drawn):
+    seen, _, _ = study
+    found = np.load(config.out / "landscape.npz")
+    np.testing.assert_array_equal(found["loss"], seen.landscape.loss)
+    np.testing.assert_array_equal(found["explained.ottt"], seen.explained["ottt"])
+    section = from_json((config.out / "section.json").read_text())
+    contours, shares = (figure.panels[0] for figure in section.figures)
+    assert [path.name for path in contours.paths] == ["bptt", "ottt"]
+    np.testing.assert_allclose(contours.heights, seen.landscape.loss, rtol=1e-5)
+    np.testing.assert_allclose(contours.paths[1].x, seen.coordinates["ottt"][0, :, 0], rtol=1e-5)
+    np.testing.assert_allclose(shares.lines[1].y, seen.explained["ottt"][:, 1:].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(shares.lines[1].spread, seen.explained["ottt"][:, 1:].std(0), rtol=1e-4)
+    assert section.tables[0].rows[1][:2] == ["ottt", pytest.approx(seen.explained["ottt"][:, -1].mean(), rel=1e-5)]
+    assert re.search(r"explains of each way: BPTT 100 ± 0 %, OTTT \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
+    assert section.command.startswith("otpe landscape --steps 12 --batch 4 --seeds 2")
+    assert section.settings["snapshots"] == 5
+    assert section.machine["versions"]["otpe"] == otpe.__version__
+    if drawn:
+        assert [*dict.fromkeys(drawn)][:2] == [("landscape", config.out), ("explained", config.out)]
+
+
+def test_another_grid_trains_nothing_again(study, config, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
+    before = np.load(config.out / "landscape.npz")["coordinates.ottt"]
+    assert cli.main(["landscape", "--resume", "--out", str(config.out), "--grid", "2"]) == 0
+    found = np.load(config.out / "landscape.npz")
+    assert found["loss"].shape == (2, 2)
+    np.testing.assert_array_equal(found["coordinates.ottt"], before)
+    said = capsys.readouterr().out
+    assert "explained at the end" in said
+    assert f"Numbers: {config.out / 'landscape.npz'}" in said
+
+
+def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
+    read = snapshots.read
+
+    def nowhere(folder, net=None):
+        steps, params = read(folder, net)
+        return steps, jax.tree.map(lambda x: jnp.stack([x[0]] * len(steps)), params)
+
+    monkeypatch.setattr(snapshots, "read", nowhere)
+    assert cli.main(["landscape", "--resume", "--out", str(config.out)]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", said)
+
+
+def test_without_bptt_there_is_no_plane(study, config):
+    runs = {"ottt": snapshots.read(config.out / "ottt-offline")}
+    with pytest.raises(ValueError, match=r"there are runs of ottt, but none of bptt, whose plane it is. Train it too"):
+        planes.look(otpe.dense([8, 6, 3]), runs, None)
+    results = [otpe.load(config.out / "ottt-offline")]
+
+    class Diverged(SimpleNamespace):
+        def __call__(self):
+            return results
+
+    comparison = Diverged(diverged=["bptt offline: step 3: weights or loss"], folder=SimpleNamespace(path=config.out))
+    with pytest.raises(guards.DivergedError, match=r"there is no plane: bptt offline: step 3: weights or loss"):
+        landscape.Study(config, comparison)()
+
+
+BAD = [
+    (["--snapshots", "0"], r"snapshots is 0, expected a whole number above 0"),
+    (["--grid", "1"], r"grid is 1, expected at least 2 points in each direction"),
+    (["--loss-samples", "0"], r"loss_samples is 0, expected a whole number above 0"),
+    (["--rules"], r"rules is \(\), expected at least one"),
+    (["--rules", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
+    (["--every", "3"], r"every is 3, which is for mode 'online'"),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained something"))
+    assert cli.main(["landscape", *arguments(TINY), *args]) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_settings_of_the_wrong_kind():
+    with pytest.raises(TypeError, match=r"config is a TrainConfig, expected otpe.LandscapeConfig\(dataset=..., ...\)"):
+        landscape.prepared_landscape(TINY)
+
+
+def test_all_rules_and_names_of_folders(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = landscape.prepared_landscape(replace(config, rules=("all",), out=None))
+    study.comparison.folder.close()
+    assert [run.rule for run in study.comparison.runs] == list(otpe.rules())
+    assert str(study.comparison.folder.path) == "runs/t-randman-landscape-001"
+    assert study.comparison.verb == "landscape"
