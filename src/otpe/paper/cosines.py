@@ -13,7 +13,7 @@ from otpe.studies.align import Along
 
 
 def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against: Any = None) -> dict[str, Any]:
-    """`runs`: BPTT's, one per draw of the manifolds. `against`: makes the comparison with the paper from what is found."""
+    """`runs`: BPTT's, one per draw of the manifolds. `against`: from what is found to the comparison with the paper."""
     if not runs:
         return {"lead": "There is no run by BPTT to compare with."}
     found = together([align.along(run.metrics) for run in runs])
@@ -21,8 +21,8 @@ def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against:
     deepest = {rule: float(spread.mean(a.cosine[:, :, 0, 0])) for rule, a in found.items()}
     best = max(deepest, key=lambda rule: deepest[rule])
     return {
-        "lead": f"Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that BPTT learns from"
-        f" next. {where}. In the first hidden layer, where rules differ most, the highest mean is {deepest[best]:.2f}"
+        "lead": f"Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that it learns"
+        f" from next. {where}. In the first hidden layer, where rules differ most, the highest mean is {deepest[best]:.2f}"
         f" ({best}).",
         "figures": align.figures(found, where + "."),
         "tables": [align.table(found)],
@@ -32,10 +32,11 @@ def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against:
 
 def together(found: Sequence[Mapping[str, Along]]) -> dict[str, Along]:
     """Networks of several runs side by side."""
-    return {
-        rule: Along(found[0][rule].steps, *(np.concatenate(part, axis=1) for part in zip(*(f[rule][1:] for f in found), strict=True)))
-        for rule in found[0]
-    }  # fmt: skip
+    all_of = {}
+    for rule, first in found[0].items():
+        parts = zip(*(each[rule][1:] for each in found), strict=True)
+        all_of[rule] = Along(first.steps, *(np.concatenate(part, axis=1) for part in parts))
+    return all_of
 
 
 def beside_three(found: Mapping[str, Along]) -> list[Against]:

@@ -1,6 +1,7 @@
 """The table of test accuracies on spoken digits, and the searches behind it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,7 @@ def _order(sizes: Mapping[tuple[int, ...], Found], mode: str) -> list[str]:
 
 
 def _named(table: Table, title: str) -> Table:
-    return Table(
-        name=f"{table.name}-{title.replace(' ', '-')}", caption=f"{title}. {table.caption}", columns=table.columns, rows=table.rows
-    )  # fmt: skip
+    return replace(table, name=f"{table.name}-{title.replace(' ', '-')}", caption=f"{title}. {table.caption}")
 
 
 def _percent(run: Finished | None) -> str:

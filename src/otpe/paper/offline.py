@@ -48,8 +48,8 @@ def accuracies(runs: Runs, last: int) -> Table:
         )
     return Table(
         name="accuracies",
-        caption=f"Validation accuracy and training loss, mean of the last {last:,} mini-batches, and test accuracy with the"
-        " weights of the best validation; mean ± σ over all networks.",
+        caption=f"Validation accuracy and training loss, mean of the last {last:,} mini-batches, and test accuracy with"
+        " the weights of the best validation; mean ± σ over all networks.",
         columns=["rule", "validation", "means of draws", "test", "loss", "learning rate"],
         rows=rows,
     )
@@ -97,11 +97,12 @@ def randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
         against = beside(runs, numbers.R_RANDMAN, "validation accuracy at the end", "valid_accuracy", last)
         remarks = []
     remarks.append(
-        "Manifolds are random draws, and accuracy shifts with them by more than it differs between rules. The authors' draw is"
-        " not known, so σ here is over the networks on all draws, and the means of single draws stand in the table."
+        "Manifolds are random draws, and accuracy shifts with them by more than it differs between rules. The authors'"
+        " draw is not known, so σ here is over the networks on all draws, and the means of single draws stand in the table."
     )
     return {
-        "lead": f"Offline training on {named}: {networks}. Every rule starts from the same weights and sees the same mini-batches.",
+        "lead": f"Offline training on {named}: {networks}. Every rule starts from the same weights and sees the same"
+        " mini-batches.",
         "figures": [curves(runs, "curves", f"{named}, offline; mean ± σ over networks and draws.")],
         "tables": [accuracies(runs, last)],
         "against": against,

@@ -14,7 +14,8 @@ def section(
 ) -> dict[str, Any]:
     each = {rule: [run] if run else [] for rule, run in runs.items()}
     return {
-        "lead": f"Online training on {data}: one update per time step, with the learning rate of each rule from a search.",
+        "lead": f"Online training on {data}: an update at every time step, with the learning rate of each rule from a"
+        " search.",
         "figures": [curves(each, "curves", f"{data}, online; mean ± σ over networks.")],
         "tables": [accuracies(each, last), tried(search, last)],
     }

@@ -1,6 +1,7 @@
 """The runs that items need. Each has one name, however many items need it, so it is trained once."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from otpe.paper.config import ReproduceConfig
@@ -18,7 +19,7 @@ class Planned(NamedTuple):
         """How long it takes, roughly, beside other runs."""
         c = self.config
         sizes = [700 if c.dataset == "shd" else 50, *c.hidden]
-        one = 0.03 + sum(n * m for n, m in zip(sizes, sizes[1:], strict=False)) / 3e6
+        one = 0.03 + sum(n * m for n, m in pairwise(sizes)) / 3e6
         return 8 + c.steps * c.seeds**0.6 * one * (0.012 if c.mode == "offline" else 0.2)
 
 

@@ -17,7 +17,7 @@ from otpe.paper.items import ITEMS, Item, Material
 from otpe.paper.plan import Plan, Planned
 from otpe.paper.progress import Whole
 from otpe.paper.scale import FINE, FULL, QUICK, Scale
-from otpe.reporting import report
+from otpe.reporting.run import report
 from otpe.runs import folder, guards, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import RUNS
@@ -66,16 +66,17 @@ class Reproduction:
 
     def _made(self, run: Planned) -> Run | Finished:
         """The run, or what came out of it if it is finished."""
-        config = replace(run.config, out=self.out / "runs" / run.name, resume=True)
+        out = self.out / "runs" / run.name
+        config = replace(run.config, out=out, resume=True)
         tried = [self.runs[name] for name in run.search if name in self.runs]
         if tried:
             best = max(tried, key=lambda each: online.score(each, self.plan.scale.last))
             config = replace(config, learning_rate=best.result["learning_rate"])
-        found = finished.read(config.out)
+        found = finished.read(out)
         if found is None:
             return prepared(config, data=self._splits(config))
         mine = folder.identity(settings.plain(config))
-        folder.check_same(str(config.out), {**folder.plain(TrainConfig()), **found.about}, mine)
+        folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
         return found
 
     def _train(self, run: Planned, made: Run | Finished, bar: Whole) -> None:
@@ -114,9 +115,15 @@ class Reproduction:
         remarks += [self.left_out[name]] if name in self.left_out else []
         remarks += [MADE_SMALL] if self.config.quick else []
         return Section(
-            **{"seconds": seconds + time.monotonic() - began, **parts}, name=name, title=item.title, where=item.where,
-            remarks=remarks, command=command(self.config, name), settings=_settings(needed), machine=folder.provenance(),
-        )  # fmt: skip
+            **{"seconds": seconds + time.monotonic() - began, **parts},
+            name=name,
+            title=item.title,
+            where=item.where,
+            remarks=remarks,
+            command=command(self.config, name),
+            settings=_settings(needed),
+            machine=folder.provenance(),
+        )
 
     def _splits(self, config: TrainConfig) -> Splits:
         """Made once for all runs that share them."""

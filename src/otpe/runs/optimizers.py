@@ -70,9 +70,9 @@ def paced(optimizer: optax.GradientTransformation) -> optax.GradientTransformati
     def init(params: Any) -> Paced:
         return Paced(jnp.ones((), jnp.float32), inner.init(params))
 
-    def update(grads: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
-        updates, after = inner.update(grads, state.inner, params, **extra)
-        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), updates), Paced(state.rate, after)
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
+        full, after = inner.update(updates, state.inner, params, **extra)
+        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), full), Paced(state.rate, after)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
