@@ -11,6 +11,7 @@ from otpe.charts import figures
 from otpe.charts.kinds import Bar, Bars, Heat, Line, Lines
 
 draw = pytest.importorskip("otpe.charts.draw")
+panels = pytest.importorskip("otpe.charts.panels")
 
 
 @pytest.mark.filterwarnings("error")
@@ -127,5 +128,9 @@ def test_maps_of_one_figure_share_their_colours():
         for values in ([0.0, 0.5], [0.5, 1.0])
     )
     one, other = draw.inlines(figure(low, high))
-    shared = set(re.findall(r"fill: (#\w{6})", one.svg)) & set(re.findall(r"fill: (#\w{6})", other.svg))
-    assert shared - {"#101010", "#ffffff"}, "0.5 looks the same in both"
+    colours = [
+        set(re.findall(r"fill: (#\w{6})", each.svg)) - {panels.DARK.lower(), panels.LIGHT.lower()}
+        for each in (one, other)
+    ]
+    assert [len(each) for each in colours] == [2, 2]
+    assert len(colours[0] & colours[1]) == 1, "0.5 looks the same in both, and nothing else does"
