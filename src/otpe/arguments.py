@@ -6,4 +6,4 @@ Value = TypeVar("Value")
 try:
     from tyro.conf import Positional
 except ImportError:  # without a command line there is nothing to tell it
-    Positional = Annotated[Value, "without a name"]
+    Positional = Annotated[Value, "without a name"]  # pyright: ignore[reportGeneralTypeIssues]

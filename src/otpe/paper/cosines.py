@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from otpe.charts.kinds import Against
+from otpe.charts.look import shown
 from otpe.paper import numbers
 from otpe.paper.finished import Finished
 from otpe.studies import align, spread
@@ -21,9 +22,9 @@ def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against:
     deepest = {rule: float(spread.mean(a.cosine[:, :, 0, 0])) for rule, a in found.items()}
     best = max(deepest, key=lambda rule: deepest[rule])
     return {
-        "lead": f"Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that it learns"
-        f" from next. {where}. In the first hidden layer, where rules differ most, the highest mean is {deepest[best]:.2f}"
-        f" ({best}).",
+        "lead": f"Cosine between each rule's gradient and BPTT's on {where}, at BPTT's weights and on the mini-batch it"
+        " learns from next. In the first hidden layer, where rules differ most, the highest mean is"
+        f" {deepest[best]:.2f} ({shown(best)}).",
         "figures": align.figures(found, where + "."),
         "tables": [align.table(found)],
         "against": [] if against is None else against(found),

@@ -98,7 +98,7 @@ def randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
         remarks = []
     remarks.append(
         "Manifolds are random draws, and accuracy shifts with them by more than it differs between rules. The authors'"
-        " draw is not known, so σ here is over the networks on all draws, and the means of single draws stand in the table."
+        " draw is not known: σ here is over the networks on all draws, and the table has the means of single draws."
     )
     return {
         "lead": f"Offline training on {named}: {networks}. Every rule starts from the same weights and sees the same"

@@ -52,7 +52,7 @@ def written(config: AlignConfig, result: Result) -> Section:
     told = Section(
         name="align",
         title=f"Gradient cosines, {config.dataset}",
-        lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch that it learns from"
+        lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the mini-batch it learns from"
         f" next, along {config.steps:,} mini-batches of training by BPTT; {networks}.",
         figures=figures(found, f"{config.dataset}."),
         tables=[table(found)],
