@@ -1,4 +1,4 @@
-"""Several runs, or one looked at closely: `otpe align`, `otpe landscape`, `otpe sweep`. Each writes a section for reports.
+"""Several runs, or one looked at closely: `otpe align`, `otpe landscape`, `otpe sweep`. Each writes a section.
 
 config.py     every setting; free of jax
 align.py      how rules' gradients lie to BPTT's along its training
