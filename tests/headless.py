@@ -47,7 +47,10 @@ class Browser:
     def ask(self, method, **params):
         """The answer to one command."""
         self.last += 1
-        os.write(self.write, json.dumps({"id": self.last, "method": method, "params": params, **self.session}).encode() + b"\0")
+        os.write(
+            self.write,
+            json.dumps({"id": self.last, "method": method, "params": params, **self.session}).encode() + b"\0",
+        )
         answer = self._wait(lambda said: said.get("id") == self.last)
         assert "result" in answer, answer
         return answer["result"]

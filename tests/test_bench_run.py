@@ -12,6 +12,7 @@ import otpe
 from otpe import files
 from otpe.bench import plan, points, report, results, run, timing
 from otpe.bench.config import BenchConfig
+from otpe.charts import kinds
 
 TOY = BenchConfig(
     rules=("bptt", "otpe"), modes=("offline", "step"), sizes=(6, 6, 6), base_steps=4, base_batch=2,
@@ -52,6 +53,13 @@ def test_quick_changes_only_what_was_left_alone():
     assert quick.rules == ("otpe", "otpe")
     assert quick.seconds < BenchConfig().seconds
     assert BenchConfig().resolved() == BenchConfig()
+
+
+def test_the_line_that_asks_for_the_same():
+    assert BenchConfig().command() == "otpe bench"
+    assert BenchConfig(quick=True).resolved().command() == "otpe bench --quick"
+    config = replace(BenchConfig(), modes=("step",), base_steps=7, widths=(), seconds=0.5, out=Path("elsewhere"))
+    assert config.command() == "otpe bench --modes step --base-steps 7 --widths --seconds 0.5"
 
 
 def test_all_rules_but_the_one_that_does_not_scale():
@@ -120,6 +128,12 @@ def test_what_the_file_holds(tmp_path, monkeypatch):
     assert fits["step", "otpe", "width", "state"]["theory"] == 2
     assert fits["offline", "bptt", "width", "working"]["theory"] == 1
     assert fits["step", "otpe", "width", "peak"]["theory"] is None
+    section = kinds.from_json((tmp_path / "section.json").read_text())
+    assert [row[:2] for row in section.tables[0].rows] == [
+        ["bptt", "whole sequence"], ["otpe", "whole sequence"], ["otpe", "one step, after T"],
+    ]  # fmt: skip
+    assert [figure.name for figure in section.figures] == ["state-offline", "time-offline", "state-step", "time-step"]
+    assert section.seconds > 0
 
 
 def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):

@@ -164,4 +164,4 @@ def test_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
     said = capsys.readouterr()
     assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in said.out
     assert "2/2 step 12-12-12, T 4, batch 2" in said.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-001.json", "bench-001.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-001.json", "bench-001.txt", "section.json"]

@@ -11,6 +11,7 @@ from tiny_runs import TINY, arguments, fingerprints
 
 import otpe
 from otpe import cli
+from otpe.charts import kinds
 from otpe.datasets import from_arrays
 from otpe.runs import checkpoint, compare, loop, task
 
@@ -97,6 +98,23 @@ def test_table_numbers_and_picture(compared, config):
     assert found["left_out"] == ["bptt cannot learn online"]
     assert [run["folder"] for run in found["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
     assert [run["test_accuracy"] for run in found["runs"]] == [result.test_accuracy for result in results]
+    section = kinds.from_json((config.out / "section.json").read_text())
+    assert [(panel.title, [line.name for line in panel.lines]) for panel in section.figures[0].panels] == [
+        ("offline: validation accuracy", ["bptt", "ottt"]),
+        ("offline: training loss", ["bptt", "ottt"]),
+        ("online: validation accuracy", ["ottt"]),
+        ("online: training loss", ["ottt"]),
+    ]
+    drawn = section.figures[0].panels[1].lines[1]
+    assert drawn.x == [line["step"] for line in results[1].metrics]
+    assert drawn.y == pytest.approx([line["loss"][0] for line in results[1].metrics], rel=1e-5)
+    assert [row[:3] for row in section.tables[0].rows] == [line.split()[:3] for line in table[1:]]
+    assert section.remarks == ["bptt cannot learn online."]
+    assert section.seconds == pytest.approx(sum(result.seconds for result in results))
+    assert section.command.startswith(
+        "otpe compare --rules bptt ottt --modes offline online --online-learning-rate 0.002"
+    )
+    assert (section.settings["threshold"], section.machine["versions"]["otpe"]) == (0.3, otpe.__version__)
     pytest.importorskip("matplotlib")
     assert (config.out / "curves.png").read_bytes().startswith(b"\x89PNG")
 

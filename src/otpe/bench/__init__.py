@@ -7,5 +7,7 @@ timing.py   a race: fair times of several programs
 growth.py   exponents fitted to the points, and those of the paper's table
 results.py  the JSON file, safe after every heat
 report.py   the text table     plot.py   the figure
+section.py  the same as a section of a report     remarks.py   what its numbers show, and what not
 run.py      the verb
+complexity.py   the paper's table 1, measured: a study on top of all this
 """

@@ -57,6 +57,16 @@ class BenchConfig:
         at_default = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
         return replace(self, **{name: value for name, value in QUICK.items() if name in at_default})
 
+    def command(self) -> str:
+        """The line that asks for this: the settings that are not as they would be by themselves, less the folder."""
+        by_itself = {field.name: field.default for field in fields(self)} | (QUICK if self.quick else {})
+        words = ["otpe", "bench"]
+        for name, usual in by_itself.items():
+            value = getattr(self, name)
+            if name not in ("quick", "out") and value != usual:
+                words += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else [value])]
+        return " ".join([*words, *["--quick"] * self.quick])
+
 
 QUICK: dict[str, Any] = {
     "rules": ("bptt", "ostl", "ottt", "otpe", "approx-otpe"),

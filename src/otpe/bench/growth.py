@@ -4,14 +4,15 @@ On a log-log plot a power law is a straight line, and its exponent the slope. A 
 constant: at small sizes its slope is smaller than the one it tends to.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from otpe.bench.config import Mode
 
 Axis = Literal["width", "steps", "batch", "depth"]
+Form = Mode | Literal["steps"]
 AXES: tuple[Axis, ...] = ("width", "steps", "batch", "depth")
 SYMBOLS = {"width": "n", "steps": "T", "batch": "B", "depth": "L"}
 
@@ -41,6 +42,12 @@ PAPER = {
     "rtrl": ("O(n³)", "O(n⁴) a step"),
 }
 
+# Ours, counted in the same way: a trace for each of L layers above.
+OURS = {
+    "deep-otpe": ("O(L n²)", "O(T L n²)"),
+    "approx-deep-otpe": ("O(L n)", "O(T L n + n²)"),
+}
+
 # The same for one time step: T n² becomes n², and T n + n² becomes n + n², which tends to n²: the forward pass and the
 # gradient of a dense layer are n² whatever the trace. Samples and layers, of which the paper takes one, stand side by
 # side, except where a trace spans layers: the deep rules keep one per layer above, RTRL one per weight and neuron.
@@ -63,7 +70,14 @@ STEP = {
 _WHOLE = Expected(time=Powers(2, 1, 1, 1), memory=Powers(1, 1, 1, 1))
 
 
-def expected(rule: str, mode: Mode) -> Expected | None:
+def form(mode: Mode, options: Mapping[str, Any]) -> Form:
+    """What theory takes a point for. `gradients(form="steps")` does what online training does, less the updates."""
+    if mode != "offline" or options.get("form") != "steps":
+        return mode
+    return "steps" if options.get("traces") == "dense" else "online"
+
+
+def expected(rule: str, mode: Form) -> Expected | None:
     """The exponents that theory gives a rule; None for one that is not in the table, such as a user's own."""
     if mode == "offline" and rule != "rtrl":
         return _WHOLE if rule in STEP or rule == "bptt" else None
@@ -72,7 +86,7 @@ def expected(rule: str, mode: Mode) -> Expected | None:
     one_step = STEP[rule]
     if mode == "step":
         return one_step
-    return Expected(time=one_step.time._replace(steps=1), memory=None)
+    return Expected(time=one_step.time._replace(steps=1), memory=one_step.memory if mode == "steps" else None)
 
 
 def exponent(values: Sequence[float], measured: Sequence[float]) -> float | None:

@@ -67,6 +67,13 @@ def heats(config: BenchConfig, options: Mapping[str, Any] | None = None) -> list
     return found
 
 
+def bases(config: BenchConfig, heats: list[Heat]) -> list[Point]:
+    """Every rule in every mode, at the base."""
+    first = {(point.mode, point.rule): point for heat in heats for point in heat.points}
+    at_base = {"sizes": config.sizes, "steps": config.base_steps, "batch": config.base_batch}
+    return [replace(point, **at_base) for point in first.values()]
+
+
 def places(config: BenchConfig) -> dict[Place, dict[Axis, int]]:
     """All places with the axes each of them is on; the base alone where no axis is swept."""
     base = Place(config.sizes, config.base_steps, config.base_batch)

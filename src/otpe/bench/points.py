@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -75,12 +75,23 @@ def applies(rule: str, mode: Mode) -> bool:
 
 def state(point: Point) -> int | None:
     """Bytes that the rule carries from step to step at this point; None where it goes through the whole sequence."""
-    if point.mode == "offline" and named_rule(point.rule).has_whole:
+    if point.mode == "offline" and named_rule(point.rule).has_whole and point.options.get("form") != "steps":
         return None
     traces = "dense" if point.mode == "step" else "auto"
     more = {name: value for name, value in point.options.items() if name == "traces"}
     kept = state_bytes(point.net, point.rule, batch=point.batch, steps=point.steps, **{"traces": traces, **more})
     return kept.total
+
+
+def kept(point: Point) -> int:
+    """Bytes that the rule has to keep at this point: its state, or of a whole sequence what the way back needs."""
+    carried = state(point)
+    return sequence_bytes(point.sizes, point.steps, point.batch) if carried is None else carried
+
+
+def sequence_bytes(sizes: Sequence[int], steps: int, batch: int) -> int:
+    """A membrane for each neuron and step: spikes and surrogate derivatives follow from it, so it is the least."""
+    return 4 * steps * batch * sum(sizes[1:])
 
 
 def build(point: Point) -> Program:

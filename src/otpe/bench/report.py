@@ -72,7 +72,7 @@ def _row(point: dict[str, Any], bptt: float | None) -> dict[str, str]:
 def _growth(mode: str, fits: list[dict[str, Any]]) -> str:
     """Fitted exponents, and those of theory behind them."""
     axes = [axis for axis in AXES if any(fit["axis"] == axis for fit in fits)]
-    cells = {(fit["quantity"], fit["rule"], fit["axis"]): _fit(fit) for fit in fits}
+    cells = {(fit["quantity"], fit["rule"], fit["axis"]): fit_text(fit) for fit in fits}
     parts = []
     for quantity in dict.fromkeys(("time", MEMORY[mode], "peak")):
         rules = dict.fromkeys(fit["rule"] for fit in fits if fit["quantity"] == quantity)
@@ -103,7 +103,7 @@ def _paper() -> str:
     )
 
 
-def _fit(fit: dict[str, Any]) -> str:
+def fit_text(fit: dict[str, Any]) -> str:
     theory = "   " if fit["theory"] is None else f"({fit['theory']})"
     return f"{round(fit['exponent'], 2) + 0.0:.2f} {theory}"
 

@@ -13,7 +13,7 @@ import jax
 import otpe
 from otpe import files
 from otpe.bench.config import BenchConfig
-from otpe.bench.growth import AXES, expected, exponent
+from otpe.bench.growth import AXES, Form, expected, exponent, form
 from otpe.bench.points import Point, Program
 from otpe.bench.timing import Times
 
@@ -24,7 +24,7 @@ QUANTITIES = {
     "working": lambda point: point["bytes"]["working"],
     "state": lambda point: point["state_bytes"],
 }
-MEMORY = {"offline": "working", "online": "state", "step": "state"}
+MEMORY: dict[str, str] = {"offline": "working", "online": "state", "step": "state", "steps": "state"}
 
 
 def blank(config: BenchConfig) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def blank(config: BenchConfig) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "backend": device.platform,
         "device": device.device_kind,
+        "seconds": 0.0,
         "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
         "points": [],
         "left_out": [],
@@ -72,6 +73,7 @@ def growth(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for mode, rule in dict.fromkeys((point["mode"], point["rule"]) for point in points):
         own = [point for point in points if (point["mode"], point["rule"]) == (mode, rule)]
+        as_form = form(mode, own[0].get("options", {}))
         for axis in AXES:
             on_axis = sorted((p for p in own if axis in p["axes"]), key=lambda p: p["axes"][axis])
             values = [point["axes"][axis] for point in on_axis]
@@ -80,13 +82,13 @@ def growth(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 fitted = None if None in measured else exponent(values, measured)
                 if fitted is not None:
                     found.append({"mode": mode, "rule": rule, "axis": axis, "quantity": quantity, "values": values,
-                                  "exponent": fitted, "theory": theory(mode, rule, axis, quantity)})  # fmt: skip
+                                  "exponent": fitted, "theory": theory(as_form, rule, axis, quantity)})  # fmt: skip
     return found
 
 
-def theory(mode: Any, rule: str, axis: str, quantity: str) -> int | None:
-    known = expected(rule, mode)
-    if known is None or quantity not in ("time", MEMORY[mode]):
+def theory(as_form: Form, rule: str, axis: str, quantity: str) -> int | None:
+    known = expected(rule, as_form)
+    if known is None or quantity not in ("time", MEMORY[as_form]):
         return None
     powers = known.time if quantity == "time" else known.memory
     return None if powers is None else getattr(powers, axis)

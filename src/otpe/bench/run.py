@@ -2,15 +2,19 @@
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from otpe import files
-from otpe.bench import plan, points, report, results, timing
+from otpe.bench import plan, points, report, results, section, timing
 from otpe.bench.config import BenchConfig
+from otpe.charts import kinds
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
@@ -28,23 +32,35 @@ def run(config: BenchConfig, heats: list[plan.Heat]) -> int:
     measured = results.blank(config)
     results.save(path, measured)
     try:
-        for heat in _progress(heats):
-            race(heat, config, measured)
-            results.save(path, measured)
-        measured["finished"] = True
+        measure(path, measured, heats, config)
     except KeyboardInterrupt:
         print("\nStopped. What was measured until now is kept.", file=sys.stderr)
     results.save(path, measured)
     _report(path, measured)
+    _section(path, measured, config, heats)
     return 0 if measured["finished"] else INTERRUPTED
 
 
-def race(heat: plan.Heat, config: BenchConfig, measured: dict[str, Any]) -> None:
+def measure(
+    path: Path, measured: dict[str, Any], heats: list[plan.Heat], config: BenchConfig, *, at_once: int = 1
+) -> None:
+    """Heat after heat, each on the disk before the next. `at_once` programs of a heat are compiled side by side."""
+    for heat in _progress(heats):
+        begun = time.perf_counter()
+        race(heat, config, measured, at_once)
+        measured["seconds"] += time.perf_counter() - begun
+        results.save(path, measured)
+    measured["finished"] = True
+    results.save(path, measured)
+
+
+def race(heat: plan.Heat, config: BenchConfig, measured: dict[str, Any], at_once: int = 1) -> None:
     """Time the rules of one heat against each other and add them to what was measured."""
     ready, kept = {}, {}
-    for point in heat.points:
+    builds = _builds(heat.points, config.max_gb, at_once)
+    for point, build in zip(heat.points, builds, strict=True):
         try:
-            kept[point.rule] = (point, *_build(point, config.max_gb))
+            kept[point.rule] = (point, *build())
             _, program, _ = kept[point.rule]
             ready[point.rule] = points.ready(program)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -59,6 +75,21 @@ def race(heat: plan.Heat, config: BenchConfig, measured: dict[str, Any]) -> None
     for rule, (point, program, state) in kept.items():
         _, first = ready[rule]
         measured["points"].append(results.entry(point, heat.axes, program, first, times[rule], state))
+
+
+def _builds(
+    to_build: list[points.Point], max_gb: float, at_once: int
+) -> list[Callable[[], tuple[points.Program, int | None]]]:
+    """What gives each program, or raises why there is none: compiled when asked for, or before, side by side."""
+    if at_once == 1:
+        return [partial(_build, point, max_gb) for point in to_build]
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        begun = [pool.submit(_build, point, max_gb) for point in to_build]
+        wait(begun)
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for those that have not begun
+    return [build.result for build in begun]
 
 
 def _build(point: points.Point, max_gb: float) -> tuple[points.Program, int | None]:
@@ -76,7 +107,7 @@ def _fits(needed: int, max_gb: float) -> None:
 
 
 def _progress(heats: list[plan.Heat]) -> Iterator[plan.Heat]:
-    if importlib.util.find_spec("tqdm"):
+    if heats and importlib.util.find_spec("tqdm"):
         from tqdm import tqdm
 
         with tqdm(heats, unit="heat") as bar:
@@ -106,3 +137,11 @@ def _report(path: Path, measured: dict[str, Any]) -> None:
 
     for picture in plot.draw(path, measured):
         print(f"Plot:    {picture}")
+
+
+def _section(path: Path, measured: dict[str, Any], config: BenchConfig, heats: list[plan.Heat]) -> None:
+    """For a report, of the newest results in the folder."""
+    bases, title = plan.bases(config, heats), "Time and memory of every rule"
+    made = section.section(measured, bases, name="bench", title=title, command=config.command())
+    files.write_atomically(path.with_name("section.json"), kinds.to_json(made))
+    print(f"Section: {path.with_name('section.json')}")

@@ -21,7 +21,7 @@ ACROSS = 3  # panels in a row, at most
 WIDEST = 13.0  # inches of a row
 POINTS = 72  # of SVG, in an inch
 STYLE: Any = {
-    "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 8.5, "axes.titlesize": 9.5,
+    "svg.fonttype": "none", "font.family": svg.FONT, "font.size": 8.5, "axes.titlesize": 9.5,
     "axes.labelsize": 8.5, "axes.linewidth": 0.7, "axes.unicode_minus": True, "figure.facecolor": "white",
     "axes.facecolor": "none", "xtick.major.width": 0.7, "ytick.major.width": 0.7, "axes.titlelocation": "left",
     "axes.formatter.limits": (-4, 5), "axes.formatter.use_mathtext": False,

@@ -41,7 +41,7 @@ def heat_range(shown: Sequence[Panel]) -> tuple[float, float] | None:
 def draw(panel: Panel, axes: Any, looks: Looks, colours: tuple[float, float] | None) -> None:
     axes.set_title(panel.title, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
-    if not any(True for _ in figures.spots(panel)) and not (isinstance(panel, Contours) and _finite(panel.heights)):
+    if _empty(panel):
         axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color="#808080")
         axes.set(xticks=[], yticks=[])
         return
@@ -122,6 +122,7 @@ def _contours(panel: Contours, axes: Any, looks: Looks) -> None:
     heights = np.ma.masked_invalid(_array(panel.heights))
     if heights.count():
         _ground(panel, axes, heights)
+    axes.locator_params(nbins=5)
     for path in panel.paths:
         look, x, y = looks[path.name], _array(path.x), _array(path.y)
         style = DASHES if look.dashed else "-"
@@ -174,5 +175,12 @@ def _array(values: Any) -> Any:
     return np.asarray(values, float)
 
 
-def _finite(values: Any) -> bool:
-    return bool(np.isfinite(_array(values)).any())
+def _empty(panel: Panel) -> bool:
+    """Is there not one number to show?"""
+    match panel:
+        case Heat():
+            return heat_range([panel]) is None
+        case Contours():
+            return not (np.isfinite(_array(panel.heights)).any() or any(figures.spots(panel)))
+        case _:
+            return not any(figures.spots(panel))

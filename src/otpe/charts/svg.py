@@ -4,7 +4,7 @@ import re
 
 from otpe.charts.look import TEXT
 
-FONT = re.compile(r"(font: (?:[\w.-]+ )*?[\d.]+px) [^;\"]+")
+FONT = "DejaVu Sans"  # comes with matplotlib
 HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
 
 
@@ -28,4 +28,5 @@ def inline(svg: str, name: str, label: str) -> str:
 
 
 def _font(svg: str) -> str:
-    return FONT.sub(r"\1 system-ui, -apple-system, 'Segoe UI', sans-serif", svg)
+    """What was laid out in a wide font, so that it fits in any, is shown in the reader's own."""
+    return svg.replace(f"'{FONT}'", "system-ui, -apple-system, 'Segoe UI', sans-serif")

@@ -16,35 +16,31 @@ from otpe.studies import spread
 Found = Mapping[str, Finished | None]  # by rule
 
 
-def table(
-    offline: Mapping[tuple[int, ...], Found], online: Mapping[tuple[int, ...], Found], data: str
-) -> dict[str, Any]:
-    """Both by size, as hidden layers."""
-    rows, against = [], []
-    for hidden in offline:
+def table(found: Mapping[tuple[int, ...], Found], mode: str, data: str) -> dict[str, Any]:
+    """By size, as hidden layers."""
+    rows, against, paper = [], [], numbers.OFFLINE if mode == "offline" else numbers.ONLINE
+    for hidden, runs in found.items():
         depth, width = layers(hidden)
-        for rule in dict.fromkeys([*offline[hidden], *online[hidden]]):
-            cells = []
-            for mode, runs, paper in (("offline", offline, numbers.OFFLINE), ("online", online, numbers.ONLINE)):
-                run, theirs = runs[hidden].get(rule), paper.get((depth, width), {}).get(rule)
-                cells += [_percent(run), _paper(theirs)]
-                if run and theirs:
-                    what = f"test accuracy, {mode}, {depth} layers of {width}"
-                    against.append(
-                        Against(
-                            what=what, rule=rule, paper=theirs.mean, paper_spread=theirs.std,
-                            ours=float(spread.mean(run.test)), spread=float(spread.std(run.test)), percent=True,
-                        )
-                    )  # fmt: skip
-            run = online[hidden].get(rule)
-            rows.append([rule, str(depth), str(width), *cells, f"{run.result['learning_rate']:g}" if run else ""])
-    columns = ["rule", "layers", "width", "offline", "paper", "online", "paper", "online rate"]
+        for rule, run in runs.items():
+            theirs = paper.get((depth, width), {}).get(rule)
+            rate = f"{run.result['learning_rate']:g}" if run else ""
+            rows.append([rule, str(depth), str(width), _percent(run), _paper(theirs), rate])
+            if run and theirs:
+                against.append(
+                    Against(
+                        what=f"test accuracy, {depth} layers of {width}", rule=rule, paper=theirs.mean,
+                        paper_spread=theirs.std, ours=float(spread.mean(run.test)), spread=float(spread.std(run.test)),
+                        percent=True,
+                    )
+                )  # fmt: skip
+    columns = ["rule", "layers", "width", "ours", "paper", "learning rate"]
     caption = f"Test accuracy in percent on {data}, with the weights of the best validation; mean ± σ over networks."
+    searched = "; the learning rate of each rule from a search" if mode == "online" else ""
     return {
-        "lead": f"Test accuracy on {data}, offline and online, in every size; online with the best learning rate of the search.",
+        "lead": f"Test accuracy on {data}, {mode}, in every size{searched}.",
         "tables": [Table(name="accuracies", caption=caption, columns=columns, rows=rows)],
         "against": against,
-        "remarks": _order(offline, "offline") + _order(online, "online"),
+        "remarks": _order(found, mode),
     }
 
 
@@ -101,8 +97,8 @@ def _order(sizes: Mapping[tuple[int, ...], Found], mode: str) -> list[str]:
             other = runs.get(rule)
             if mine and other and spread.mean(mine.test) <= spread.mean(other.test):
                 remarks.append(
-                    f"{mode}, {layers(hidden)[0]} layers of {layers(hidden)[1]}: OTPE ({_percent(mine)}) does not lie above"
-                    f" {rule.upper()} ({_percent(other)}), unlike in the paper."
+                    "{} layers of {}".format(*layers(hidden)) + f": OTPE ({_percent(mine)}) does not lie above"
+                    f" {rule.upper()} ({_percent(other)}), {mode}, unlike in the paper."
                 )
     return remarks
 

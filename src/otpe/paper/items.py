@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from otpe.bench import complexity
 from otpe.paper import cosines, digits, landscapes, offline, online
 from otpe.paper.finished import Finished
 from otpe.paper.plan import Plan, Planned
@@ -133,21 +134,21 @@ def _online_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: s
     return Item(title, where, needs, lambda m: _tell_online(m, needs(m.plan), m.data), digits=True)
 
 
-def _table() -> Item:
+def _table(mode: str) -> Item:
+    def runs(plan: Plan, hidden: tuple[int, ...]) -> list[Planned]:
+        return list(plan.digits_offline(hidden) if mode == "offline" else plan.digits_online(hidden))
+
     def needs(plan: Plan) -> list[Planned]:
-        modes = (plan.digits_offline, plan.digits_online)
-        return [run for mode in modes for hidden in plan.scale.sizes for run in mode(hidden)]
+        return [run for hidden in plan.scale.sizes for run in runs(plan, hidden)]
 
     def tell(m: Material) -> dict[str, Any]:
-        sizes = m.plan.scale.sizes
-        finals = {hidden: [run for run in m.plan.digits_online(hidden) if run.search] for hidden in sizes}
-        return digits.table(
-            {hidden: m.one_by_rule(m.plan.digits_offline(hidden)) for hidden in sizes},
-            {hidden: m.one_by_rule(finals[hidden]) for hidden in sizes},
-            m.data,
-        )
+        final = {
+            hidden: [run for run in runs(m.plan, hidden) if run.search or mode == "offline"]
+            for hidden in m.plan.scale.sizes
+        }
+        return digits.table({hidden: m.one_by_rule(each) for hidden, each in final.items()}, mode, m.data)
 
-    return Item("Test accuracy on spoken digits", "Table 2", needs, tell, digits=True)
+    return Item(f"Test accuracy on spoken digits, {mode}", f"Table 2, {mode}", needs, tell, digits=True)
 
 
 def _rates() -> Item:
@@ -178,8 +179,6 @@ def _slopes() -> Item:
 
 def _complexity() -> Item:
     def tell(m: Material) -> dict[str, Any]:
-        from otpe.bench import complexity
-
         found = complexity.study(quick=m.plan.scale.name == "quick", out=m.folder)
         return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "seconds")}
 
@@ -203,7 +202,8 @@ ITEMS = {
     "online-t-randman": _online_randman("t-randman", "Figures 6 b and 11 b"),
     "online-digits": _online_digits(_middle, "Online training on spoken digits", "Figures 6 c and 11 c"),
     "online-digits-5": _online_digits(_deepest, "Online training of 5 layers", "Figure 12"),
-    "table-digits": _table(),
+    "table-digits-offline": _table("offline"),
+    "table-digits-online": _table("online"),
     "slopes-digits": _slopes(),
     "rates-digits": _rates(),
 }

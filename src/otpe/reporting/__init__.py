@@ -7,7 +7,3 @@ parts.py     figures, tables and the paper's numbers as HTML
 page.py      sections and the whole page; page.html, page.css and page.js are what surrounds them
 run.py       `report`, and the verb
 """
-
-from otpe.reporting.run import report
-
-__all__ = ["report"]

@@ -10,8 +10,8 @@ from otpe.arguments import Positional
 class ReportConfig:
     """Put runs and studies into one page to read: figures, tables, the paper's numbers beside ours.
 
-    FOLDER is that of a run or a study, or one that holds several. The page is a single file that needs no network;
-    the folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
+    FOLDER is that of a run or a study, or one that holds several. The page is a single file that needs no network; the
+    folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
     """
 
     folders: Positional[tuple[Path, ...]] = (Path("runs"),)

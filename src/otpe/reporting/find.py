@@ -117,16 +117,12 @@ def _study(path: Path) -> Found:
 def _half_study(path: Path, about: dict[str, Any]) -> Found:
     runs = [folder for folder in sorted(path.iterdir()) if (folder / "config.json").exists()]
     done = sum((folder / "result.json").exists() for folder in runs)
-    inside = f" Of the {len(runs)} runs in it {done} are finished." if runs else ""
+    inside = f" Runs in it: {len(runs)}, finished: {done}." if runs else ""
     verb = f"otpe {about.get('own_study', 'compare')}" if "rules" in about and "modes" in about else "its command"
     if (path / "compare.json").exists():
-        inside += " It was made before reports were."
-    return Found(
-        path,
-        "unfinished",
-        note=f"There is no section.json: the study was stopped, or is still at work.{inside} Go on with: {verb} --resume"
-        f" --out {path}",
-    )
+        inside += " Its table.txt is complete; an older otpe made it."
+    note = f"There is no section.json: the study was stopped, or is still at work.{inside}"
+    return Found(path, "unfinished", note=f"{note} Go on with: {verb} --resume --out {path}")
 
 
 def _run(path: Path, about: dict[str, Any]) -> Found:
@@ -143,8 +139,8 @@ def _run(path: Path, about: dict[str, Any]) -> Found:
         note = f"Stopped, or still training: {last:,} of {about['steps']:,} mini-batches are measured. Go on with:"
         return Found(path, "unfinished", made, f"{note} otpe train --resume --out {path}")
     if last < about["steps"]:
-        note = f"metrics.jsonl ends after mini-batch {last:,} of {about['steps']:,}, so the curves do; the result is whole."
-        return Found(path, "damaged", made, note)
+        note = f"metrics.jsonl ends after mini-batch {last:,} of {about['steps']:,}, and so do the curves."
+        return Found(path, "damaged", made, f"{note} The result is whole.")
     return Found(path, "finished", made)
 
 

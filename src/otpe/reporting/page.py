@@ -23,17 +23,14 @@ STATES = {
 
 def page(title: str, found: Sequence[Found], folder: Path) -> str:
     """All of it, as one file. The files of its figures and tables are written to the folder."""
-    anchors = _anchors(found)
-    bodies = [_section(each, anchor, folder) for each, anchor in zip(found, anchors, strict=True)]
+    anchors, titles = _anchors(found), _titles(found)
+    shown_as = [_shown(*each, folder) for each in zip(found, anchors, titles, strict=True)]
     content = {
         "title": text(title),
         "about": text(_about(found)),
-        "contents": "".join(
-            f'<li><a href="#{anchor}">{text(_title(each))}</a></li>'
-            for each, anchor in zip(found, anchors, strict=True)
-        ),
-        "overview": "".join(map(_line, found, anchors)),
-        "sections": "\n".join(bodies),
+        "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
+        "overview": "".join(line for line, _ in shown_as),
+        "sections": "\n".join(body for _, body in shown_as),
         "css": (HERE / "page.css").read_text(encoding="utf-8"),
         "js": (HERE / "page.js").read_text(encoding="utf-8"),
     }
@@ -59,11 +56,26 @@ def _about(found: Sequence[Found]) -> str:
     return f"{words.counted(len(found), 'section')}: {', '.join(several)}. {made_by}"
 
 
-def _title(each: Found) -> str:
-    return str(each.section.title) if each.section else each.path.name or str(each.path)
+def _titles(found: Sequence[Found]) -> list[str]:
+    """Those that have the same get the name of their folder too."""
+    titles = [str(each.section.title) if each.section else each.path.name or str(each.path) for each in found]
+    seen = Counter(titles)
+    return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
-def _line(each: Found, anchor: str) -> str:
+def _shown(each: Found, anchor: str, title: str, folder: Path) -> tuple[str, str]:
+    """A line of the overview, and the section."""
+    try:
+        return _line(each, anchor, title), _section(each, anchor, title, folder)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a strange file holds, the others are shown
+        note = f"section.json cannot be shown: {type(error).__name__}: {error}. Run the study again."
+        broken = Found(each.path, "damaged", note=note)
+        return _line(broken, anchor, title), _section(broken, anchor, title, folder)
+
+
+def _line(each: Found, anchor: str, title: str) -> str:
     """Of the overview."""
     section = each.section
     most = words.largest(section.against) if section else None
@@ -72,32 +84,23 @@ def _line(each: Found, anchor: str) -> str:
         sigmas = words.sigmas(most)
         counted = f" ({sigmas:.1f} σ)" if sigmas == sigmas else ""
         differs = f"{words.difference(most)}{counted}: {shown(most.rule)}, {most.what}"
-    cells = [
-        f'<th scope="row"><a href="#{anchor}">{text(_title(each))}</a></th>',
-        f"<td>{text(section.where or words.MISSING) if section else words.MISSING}</td>",
-        f"<td>{_badge(each)}</td>",
-        f"<td>{text(differs)}</td>",
-        f'<td class="number">{words.duration(section.seconds) if section else words.MISSING}</td>',
-    ]
-    return f"<tr>{''.join(cells)}</tr>"
+    where = section.where if section and section.where else words.MISSING
+    cells = [text(where), _badge(each), text(differs), words.duration(section.seconds) if section else words.MISSING]
+    row = "".join(f"<td{' class=none' if cell == words.MISSING else ''}>{cell}</td>" for cell in cells)
+    return f'<tr><th scope="row"><a href="#{anchor}">{text(title)}</a></th>{row}</tr>'
 
 
 def _badge(each: Found) -> str:
     return f'<span class="state {each.state.split()[0]}">{STATES[each.state]}</span>'
 
 
-def _section(each: Found, anchor: str, folder: Path) -> str:
-    try:
-        inside = _study(each.section, anchor, folder) if each.section else ""
-    except OSError:
-        raise
-    except Exception as error:  # whatever a strange file holds, the others are shown
-        inside = f'<p class="note">This section cannot be shown: {text(f"{type(error).__name__}: {error}")}</p>'
+def _section(each: Found, anchor: str, title: str, folder: Path) -> str:
+    inside = _study(each.section, anchor, folder) if each.section else ""
     where = f'<p class="where">{text(each.section.where)}</p>' if each.section and each.section.where else ""
     state = "" if each.state == "finished" else _badge(each)
-    note = f'<p class="note">{text(each.note)}</p>' if each.note else ""
+    note = parts.note(each.note) if each.note else ""
     return f"""<section id="{anchor}">
-<header>{where}<h2>{text(_title(each))} {state}</h2></header>
+<header>{where}<h2>{text(title)} {state}</h2></header>
 {note}{inside}
 <p class="foot"><span>{text(each.path)}</span><a href="#contents">↑ contents</a></p>
 </section>"""
@@ -126,7 +129,7 @@ def _study(section: Section, anchor: str, folder: Path) -> str:
 
 def _how(section: Section) -> str:
     """What it was made with: command, machine, settings."""
-    command = f'<div class="command"><pre>{text(section.command)}</pre></div>' if section.command else ""
+    command = f'<div class="command"><pre>{parts.words_whole(section.command)}</pre></div>' if section.command else ""
     device = section.machine.get("device", "")
     took = f"{words.duration(section.seconds)}" if section.seconds == section.seconds else ""
     short = ", ".join(text(part) for part in (took, device) if part)

@@ -19,11 +19,22 @@ from otpe.charts.look import TEXT, Look, ours, shown
 from otpe.reporting import words
 
 FAR = 2  # σ, from which on a difference is marked
-WIDE = 360  # points; a panel that is wider scrolls on a phone
+WIDE = 300  # points; a panel that is wider has a row of its own, and scrolls on a phone
 
 
 def text(value: Any) -> str:
     return html.escape(str(value))
+
+
+def words_whole(said: str) -> str:
+    """Escaped; an option such as --out is not broken behind its dashes."""
+    return " ".join(
+        f'<span class="word">{text(word)}</span>' if "-" in word else text(word) for word in said.split(" ")
+    )
+
+
+def note(said: str) -> str:
+    return f'<p class="note">{words_whole(said)}</p>'
 
 
 def figure(given: Figure, folder: Path) -> str:
@@ -37,9 +48,9 @@ def figure(given: Figure, folder: Path) -> str:
             made = draw.contents(given)
             shown_as = _legend(figures.legend(given)) + _panels(given, draw.inlines(given))
         else:
-            shown_as = _note("Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
+            shown_as = note("Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
     except Exception as error:  # one strange figure is no reason to show no page
-        shown_as = _note(f"This figure cannot be drawn: {type(error).__name__}: {error}")
+        shown_as = note(f"This figure cannot be drawn: {type(error).__name__}: {error}")
     for kind, content in made.items():
         files.write_atomically(folder / f"{given.name}.{kind}", content)
     order = [kind for kind in ("svg", "png", "csv") if kind in made]
@@ -57,7 +68,8 @@ def _panels(given: Figure, drawn: Sequence[Any]) -> str:
         hover = text(json.dumps({"series": series, "spots": spots}, ensure_ascii=False, separators=(",", ":")))
         wide = " wide" if each.width > WIDE else ""
         boxes.append(f'<div class="panel{wide}" style="--own:{each.width:.0f}px" data-hover="{hover}">{each.svg}</div>')
-    return f'<div class="panels">{"".join(boxes)}</div>'
+    few = " few" if len(boxes) < 3 else ""
+    return f'<div class="panels{few}">{"".join(boxes)}</div>'
 
 
 def _legend(looks: dict[str, Look]) -> str:
@@ -74,12 +86,13 @@ def _colour(look: Look) -> str:
 
 def _holes(given: Figure) -> str:
     """What is not a number is said, not only left out."""
-    holes = [each for each in figures.numbers(given) if not _known(each.y) or (each.x == each.x) is False]
+    holes = [each for each in figures.numbers(given) if not _known(each.y) or not _known(each.x)]
     where = dict.fromkeys(f"{shown(each.series)} in “{each.panel}”" for each in holes)
     if not holes:
         return ""
     listed = "; ".join(list(where)[:4]) + (f"; and {len(where) - 4} more" if len(where) > 4 else "")
-    return f' <em class="holes">{text(words.counted(len(holes), "value"))} not a number, left as gaps: {text(listed)}.</em>'
+    said = f"{words.counted(len(holes), 'value')} not a number, left as gaps: {listed}."
+    return f' <em class="holes">{text(said)}</em>'
 
 
 def _known(value: Any) -> bool:
@@ -96,16 +109,17 @@ def table(given: Table, folder: Path) -> str:
     csv.writer(content, lineterminator="\n").writerows([given.columns, *given.rows])
     files.write_atomically(folder / f"{given.name}.csv", content.getvalue())
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in given.columns)
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in given.rows)
+    columns = [map(_cell, column, words.column(column)) for column in zip(*given.rows, strict=True)]
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     caption = f"<figcaption><span>{text(given.caption)}</span>{_links(folder, given.name, ['csv'])}</figcaption>"
     inside = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<figure class="table" id="{text(given.name)}">{caption}<div class="scroll">{inside}</div></figure>'
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, shown_as: str) -> str:
     mine = ' class="ours"' if ours(str(value)) else ""
     kind = ' class="number"' if isinstance(value, int | float) or str(value)[:1].isdigit() else mine
-    return f"<td{kind}>{text(words.number(value))}</td>"
+    return f"<td{kind}>{text(shown_as)}</td>"
 
 
 def against(given: Sequence[Against]) -> str:
@@ -154,7 +168,3 @@ def _value(value: Any) -> str:
     return (
         {None: "none", True: "yes", False: "no"}.get(value, str(value)) if value in (None, True, False) else str(value)
     )
-
-
-def _note(said: str) -> str:
-    return f'<p class="note">{text(said)}</p>'

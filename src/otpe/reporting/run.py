@@ -1,21 +1,22 @@
 """`otpe.report`, and the verb."""
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otpe import files
 from otpe.reporting import find, page
-from otpe.reporting.config import ReportConfig
 
-DEFAULT = ReportConfig()
+if TYPE_CHECKING:
+    from otpe.reporting.config import ReportConfig  # needs tyro, which only the command line does
 
 
 def report(
-    folders: str | Path | Sequence[str | Path] = DEFAULT.folders,
-    out: str | Path = DEFAULT.out,
-    title: str = DEFAULT.title,
+    folders: str | Path | Sequence[str | Path] = "runs", out: str | Path = "report.html", title: str = "OTPE: results"
 ) -> Path:
     """Put the runs and studies of these folders into one page, and return it.
 

@@ -10,15 +10,18 @@ from otpe.charts.look import shown
 MISSING = "–"
 
 
-def number(value: Any) -> str:
-    """Any cell of a table."""
+def column(values: Sequence[Any]) -> list[str]:
+    """The cells of a column, its numbers all with as many decimals."""
+    known = [f"{value:.4g}" for value in values if isinstance(value, float) and math.isfinite(value)]
+    decimals = max((len(text.partition(".")[2]) for text in known), default=0)
+    form = ".4g" if any("e" in text for text in known) else f",.{decimals}f"
+    return [_cell(value, form) for value in values]
+
+
+def _cell(value: Any, form: str) -> str:
     if isinstance(value, float):
-        return plain(value) if math.isfinite(value) else "not a number"
+        return format(value, form).replace("-", "−") if math.isfinite(value) else "not a number"
     return shown(str(value))
-
-
-def plain(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
 
 
 def measured(value: float, spread: float, percent: bool) -> str:

@@ -86,11 +86,14 @@ def networks(seeds: int) -> str:
 
 
 def _curve(run: Trained, key: str) -> Line:
-    values = np.array([line[key] for line in run.metrics], float).reshape(len(run.metrics), -1)
-    several = values.shape[1] > 1 and values.size
-    mean, spread = (values.mean(1).tolist(), values.std(1).tolist()) if values.size else ([], [])
-    steps = [line["step"] for line in run.metrics]
-    return Line(name=run.rule, x=steps, y=mean, spread=spread if several else None)
+    values = [np.array(line[key], float) for line in run.metrics]
+    several = bool(values) and values[0].size > 1
+    return Line(
+        name=run.rule,
+        x=[line["step"] for line in run.metrics],
+        y=[float(of.mean()) for of in values],
+        spread=[float(of.std()) for of in values] if several else None,
+    )
 
 
 def _numbers(result: Mapping[str, Any]) -> Table:

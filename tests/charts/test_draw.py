@@ -1,0 +1,131 @@
+"""Every kind of panel is drawn, whatever is missing, and always the same."""
+
+import csv
+import math
+import re
+
+import pytest
+from sample_sections import LINES, NAN, NOTHING, PANELS, figure
+
+from otpe.charts import figures
+from otpe.charts.kinds import Bar, Bars, Heat, Line, Lines
+
+draw = pytest.importorskip("otpe.charts.draw")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", PANELS)
+def test_every_kind_is_drawn(kind):
+    (made,) = draw.inlines(figure(PANELS[kind]))
+    assert PANELS[kind].title in re.findall(r">([^<]+)</", made.svg)
+    assert "no data" not in made.svg
+    assert made.hovers
+    assert len(made.svg) > 2000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", NOTHING)
+def test_an_empty_panel_says_so(kind):
+    (made,) = draw.inlines(figure(NOTHING[kind]))
+    assert ">no data<" in made.svg
+
+
+def test_files(tmp_path):
+    shown = figure(LINES, PANELS["contours"])
+    written = draw.draw(shown, tmp_path)
+    assert [path.name for path in written] == ["curves.svg", "curves.png", "curves.csv"]
+    first = [path.read_bytes() for path in written]
+    assert first[0].startswith(b"<?xml")
+    assert first[1].startswith(b"\x89PNG")
+    assert [path.read_bytes() for path in draw.draw(shown, tmp_path)] == first, "the same bytes again"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "curves.png", "curves.svg"]
+
+
+def test_a_name_stays_in_its_folder(tmp_path):
+    written = draw.draw(figure(LINES, name="../../a b"), tmp_path)
+    assert {path.parent for path in written} == {tmp_path}
+    assert written[0].name == "a-b.svg"
+
+
+def test_the_table_has_every_number():
+    shown = figure(*PANELS.values())
+    rows = list(csv.DictReader(figures.table(shown).splitlines()))
+    assert rows[1] == {"panel": "Accuracy", "series": "bptt", "x": "10", "y": "0.6", "spread": "0.02", "height": ""}
+    assert {"panel": "Accuracy", "series": "f-otpe", "x": "10", "y": "", "spread": "", "height": ""} in rows
+    assert {"panel": "Cosine", "series": "otpe", "x": "layer 1", "y": "0.9", "spread": "0.1", "height": ""} in rows
+    assert {"panel": "Grid", "series": "128", "x": "5", "y": "0.7", "spread": "0.1", "height": ""} in rows
+    assert {"panel": "Plane", "series": "loss", "x": "2", "y": "1", "spread": "", "height": "90"} in rows
+    assert {"panel": "Plane", "series": "bptt", "x": "1", "y": "0.5", "spread": "", "height": ""} in rows
+    assert len(rows) == 6 + 3 + 4 + 4 + 6 + 3 + 2
+
+
+def test_two_on_one_page_do_not_disturb_each_other():
+    texts = [made.svg for name in ("a", "b") for made in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
+    ids = [re.findall(r' id="([^"]+)"', text) for text in texts]
+    assert all(ids)
+    assert len({name for each in ids for name in each}) == sum(map(len, ids))
+    for text, own in zip(texts, ids, strict=True):
+        assert set(re.findall(r"(?:href=\"|url\()#([^\")]+)", text)) == set(own)
+        assert "<style" not in text
+        assert "http" not in text
+
+
+def test_it_has_the_colours_and_the_font_of_the_page():
+    (made,) = draw.inlines(figure(LINES))
+    assert "#000000" not in made.svg
+    assert "stroke: currentColor" in made.svg
+    assert "DejaVu" not in made.svg
+    assert "system-ui" in made.svg
+    alone = draw.contents(figure(LINES))["svg"]
+    assert '<rect width="100%" height="100%" fill="#ffffff"/>' in alone
+
+
+def test_what_is_said_at_a_point_is_where_the_point_is():
+    shown = Lines(
+        title="",
+        x="n",
+        y="share",
+        lines=[Line(name="otpe", x=[0, 1, 2], y=[0, 0.5, 2], spread=[0.1, 0.25, 0]), Line(name="ostl", x=[1], y=[NAN])],
+    )
+    (made,) = draw.inlines(figure(shown))
+    first, middle, last = made.hovers
+    assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
+    assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
+    assert first.y > last.y, "down is more in SVG"
+    drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", made.svg[made.svg.index("stroke-width: 1.6") - 400 :])
+    assert (first.x, first.y) == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
+    assert middle.series == "otpe"
+    assert middle.text == "n 1\nshare 0.5 ± 0.25"
+
+
+def test_what_lies_outside_is_not_pointed_at():
+    shown = Lines(title="", x="", y="", lines=[Line(name="otpe", x=[0, 1], y=[0.5, 7])], y_range=(0, 1))
+    assert len(draw.inlines(figure(shown))[0].hovers) == 1
+
+
+def test_bars_and_cells_are_pointed_at_in_their_middle():
+    shown = Bars(
+        title="", y="cosine", groups=["a", "b"], bars=[Bar(name="otpe", values=[1, 2]), Bar(name="ostl", values=[1, 2])]
+    )
+    spots = list(figures.spots(shown))
+    assert [spot.x for spot in spots] == pytest.approx([-0.2, 0.8, 0.2, 1.2])
+    assert spots[0].text == "a\ncosine 1"
+    cells = list(figures.spots(PANELS["heat"]))
+    assert (cells[0].x, cells[0].y, cells[0].text) == (0.5, 0.5, "width 64\nslope 5\naccuracy 0.5 ± 0.1")
+    assert cells[1].text.endswith("accuracy not a number")
+
+
+def test_a_long_line_has_not_too_many_points():
+    line = Line(name="otpe", x=range(10_000), y=[math.sin(i) for i in range(10_000)])
+    spots = list(figures.spots(Lines(title="", x="", y="", lines=[line])))
+    assert 100 < len(spots) <= figures.MOST_SPOTS
+
+
+def test_maps_of_one_figure_share_their_colours():
+    low, high = (
+        Heat(title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values])
+        for values in ([0.0, 0.5], [0.5, 1.0])
+    )
+    one, other = draw.inlines(figure(low, high))
+    shared = set(re.findall(r"fill: (#\w{6})", one.svg)) & set(re.findall(r"fill: (#\w{6})", other.svg))
+    assert shared - {"#101010", "#ffffff"}, "0.5 looks the same in both"

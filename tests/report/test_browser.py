@@ -1,0 +1,69 @@
+"""The page in a browser: nothing fails, nothing is missing, nothing is fetched, and it fits on a phone."""
+
+import headless
+import pytest
+
+from otpe.reporting.run import report
+
+FIGURES = (
+    "[...document.querySelectorAll('.panel svg')].map(x => x.getBoundingClientRect()).map(b => [b.width, b.height])"
+)
+DEAD_LINKS = """[...document.querySelectorAll('a[href^="#"]')].filter(a => !document.getElementById(a.hash.slice(1))).map(a => a.hash)"""
+TWICE = """(() => { const ids = [...document.querySelectorAll('[id]')].map(x => x.id); return ids.filter((x, i) => ids.indexOf(x) < i); })()"""
+HOVER = """(() => {
+  const panel = document.querySelector('#study [data-hover]'), spot = JSON.parse(panel.dataset.hover).spots[1], svg = panel.querySelector('svg');
+  svg.scrollIntoView();
+  const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+  const at = {clientX: box.left + spot[1] * scale + 2, clientY: box.top + spot[2] * scale + 2, bubbles: true};
+  svg.dispatchEvent(new PointerEvent('pointermove', at));
+  const tip = document.getElementById('tip');
+  return [tip.hidden, tip.textContent];
+})()"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
+PAPER = "getComputedStyle(document.body).backgroundColor"
+OTHER_PAPER = f"document.getElementById('theme').click(), {PAPER}"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    if headless.executable() is None:
+        pytest.skip(
+            "no browser here: none of "
+            + ", ".join(headless.NAMES)
+            + " is installed. On Debian: apt-get install chromium"
+        )
+    opened = headless.Browser(tmp_path / "profile")
+    yield opened
+    opened.close()
+
+
+def test_the_page_in_a_browser(browser, runs, tmp_path):
+    runs.study("study")
+    runs.train("run", finished=False)
+    runs.write("broken", section="{")
+    address = report(runs.path, tmp_path / "report.html").resolve().as_uri()
+
+    light, dark = ([{"name": "prefers-color-scheme", "value": value}] for value in ("light", "dark"))
+    browser.open(address, width=1280, features=light)
+    sizes = browser.evaluate(FIGURES)
+    assert len(sizes) == 5 + 2
+    assert all(width > 200 and height > 150 for width, height in sizes)
+    assert browser.evaluate(DEAD_LINKS) == []
+    assert browser.evaluate(TWICE) == []
+    assert browser.evaluate(HOVER) == [False, "BPTTmini-batches 10\naccuracy 0.6 ± 0.02"]
+    papers = [browser.evaluate(script) for script in (PAPER, OTHER_PAPER, OTHER_PAPER)]
+    assert papers == [LIGHT_PAPER, DARK_PAPER, LIGHT_PAPER], "the button changes it, and back"
+    browser.evaluate("localStorage.clear()")
+
+    asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
+    assert asked[0] == address
+    assert [url for url in asked[1:] if not url.startswith("data:")] == []
+    assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+
+    for medium, width, paper in (("screen", 375, DARK_PAPER), ("print", 718, LIGHT_PAPER)):
+        browser.open(address, width=width, height=700, features=dark, media=medium)
+        assert browser.evaluate(PAPER) == paper
+        assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone, all on the paper"
+        assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
+    assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []

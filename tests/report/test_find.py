@@ -1,0 +1,179 @@
+"""Which runs there are, and in which state: nothing is left out."""
+
+import json
+import re
+
+import pytest
+
+from otpe.datasets import named
+from otpe.reporting import find
+from otpe.runs import section
+from otpe.runs.config import TrainConfig
+
+
+def states(runs, *below):
+    return {str(each.path.relative_to(runs.path)): each.state for each in find.search([runs.path.joinpath(*below)])}
+
+
+def only(runs):
+    (each,) = find.search([runs.path])
+    return each
+
+
+def test_a_folder_of_many(runs):
+    runs.study("b-study")
+    runs.train("b-study/inside")
+    runs.train("c-run")
+    runs.study("deep/down/a-study")
+    runs.train(".hidden")
+    runs.write("c-run/checkpoints/odd", result={})
+    assert states(runs) == {"b-study": "finished", "c-run": "finished", "deep/down/a-study": "finished"}
+    assert list(states(runs)) == sorted(states(runs))
+    assert states(runs, "b-study") == {"b-study": "finished"}
+
+
+def test_order_json_says_what_comes_first_and_what_is_missing(runs):
+    for name in ("a", "b", "c"):
+        runs.study(name)
+    runs.write("", order=["c", "x", "a"])
+    assert states(runs) == {"c": "finished", "a": "finished", "b": "finished", "x": "missing"}
+    assert find.search([runs.path])[-1].note == "order.json names it, but it has not been run yet."
+    runs.write("", order="{")
+    assert list(states(runs)) == ["a", "b", "c"]
+
+
+def test_a_single_run(runs):
+    runs.train("run", rule="ostl", hidden=[64], root="my data")
+    found = only(runs).section
+    assert found.title == "OSTL, offline, on r-randman"
+    assert found.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
+    assert (
+        found.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
+    )
+    assert (found.settings["leak"], found.machine["commit"], found.seconds) == (TrainConfig.leak, "abc", 3.0)
+    accuracy, loss = found.figures[0].panels
+    assert (accuracy.lines[0].x, accuracy.lines[0].y, accuracy.lines[0].spread) == (
+        [4, 8],
+        pytest.approx([0.6, 0.6]),
+        pytest.approx([0.1, 0.1]),
+    )
+    assert loss.lines[0].y == pytest.approx([float("nan"), 0.5625], nan_ok=True)
+    assert found.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
+
+
+def test_what_the_command_cannot_do(runs):
+    runs.train("run", own_net="a network")
+    assert only(runs).section.command == ""
+    assert only(runs).section.remarks == ["Trained from Python, with a net of its own: no command does the same."]
+    runs.train("run", dataset="mine")
+    assert only(runs).section.command == ""
+    assert named.NAMES == section.KNOWN
+
+
+def test_a_run_that_was_stopped(runs):
+    path = runs.train("run", finished=False, measured=(4,))
+    each = only(runs)
+    assert each.state == "unfinished"
+    assert (
+        each.note
+        == f"Stopped, or still training: 4 of 8 mini-batches are measured. Go on with: otpe train --resume --out {path}"
+    )
+    assert each.section.figures[0].panels[0].lines[0].x == [4]
+    assert each.section.tables == []
+    (path / "metrics.jsonl").unlink()
+    assert "0 of 8 mini-batches" in only(runs).note
+
+
+def test_a_comparison_that_was_stopped(runs):
+    path = runs.comparison("compared")
+    runs.train("compared/otpe-offline")
+    runs.train("compared/ostl-offline", finished=False)
+    each = only(runs)
+    assert each.state == "unfinished"
+    assert each.note == (
+        "There is no section.json: the study was stopped, or is still at work. Runs in it: 2, finished: 1. Go on with:"
+        f" otpe compare --resume --out {path}"
+    )
+    runs.write("compared", compare={})
+    assert "Its table.txt is complete; an older otpe made it." in only(runs).note
+
+
+def test_studies_below_a_study_are_shown(runs):
+    runs.write("all", config={"format": 1, "items": ["a", "b"]}, order=["a", "b"])
+    runs.study("all/a")
+    runs.train("all/a-run-of-it")
+    runs.write("all/b", config={"format": 1, "grid": 3})
+    assert states(runs) == {"all/a": "finished", "all/b": "unfinished"}
+    assert find.search([runs.path])[1].note.endswith(
+        f"Go on with: its command --resume --out {runs.path / 'all' / 'b'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "state", "note"),
+    [
+        ({"section": '{"format": 1, "sec'}, "damaged", r"section.json is damaged: no section of a report: JSONDecodeError.* Remove it and run the study again"),
+        ({"section": '{"format": 9}'}, "other version", r"section.json is of format 9, which another version of otpe wrote; this one reads 1\. Use that version"),
+        ({"config": "{"}, "damaged", r"config.json is damaged: .* Name another folder\."),
+        ({"config": {"format": 9}}, "other version", r"has the format 9, which a newer otpe wrote; this one reads 1\. Update otpe"),
+        ({"config": {"format": 1, "rule": "otpe"}}, "damaged", r"KeyError: 'mode'\. Train it again in another folder\."),
+        ({"result": {}, "metrics": ""}, "damaged", r"result.json, metrics.jsonl without config.json: what was run here is not known"),
+    ],
+    ids=["truncated section", "other section", "truncated config", "other config", "half a config", "no config"],
+)  # fmt: skip
+def test_what_is_damaged_is_shown_as_such(runs, content, state, note):
+    runs.write("odd", **content)
+    assert only(runs).state == state
+    assert re.search(note, only(runs).note)
+
+
+def test_a_damaged_result(runs):
+    path = runs.train("run")
+    (path / "result.json").write_text('{"for')
+    assert only(runs).state == "damaged"
+    assert "result.json is damaged" in only(runs).note
+    (path / "result.json").write_text('{"format": 9}')
+    assert only(runs).state == "other version"
+
+
+def test_metrics_that_were_cut_short(runs):
+    path = runs.train("run")
+    (path / "metrics.jsonl").write_text((path / "metrics.jsonl").read_text()[:-20])
+    assert only(runs).state == "damaged"
+    assert only(runs).note == "metrics.jsonl ends after mini-batch 4 of 8, and so do the curves. The result is whole."
+    (path / "metrics.jsonl").write_text(json.dumps({"step": 8, "loss": "low"}) + "\n")
+    assert only(runs).state == "damaged"
+    assert only(runs).section is None
+
+
+def test_a_folder_that_may_not_be_read(runs, monkeypatch):
+    runs.study("a")
+    runs.write("b/c")
+    real = type(runs.path).iterdir
+
+    def refused(path):
+        if path.name == "b":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(type(runs.path), "iterdir", refused)
+    assert states(runs) == {"a": "finished", "b": "damaged"}
+    assert find.search([runs.path])[1].note == "cannot be read: Permission denied."
+
+
+def test_the_same_folder_twice_is_shown_once(runs):
+    path = runs.study("a")
+    assert len(find.search([runs.path, path, runs.path])) == 1
+
+
+def test_nothing_there(runs):
+    with pytest.raises(
+        FileNotFoundError, match=r"runs', which is not there, expected a folder of runs, such as otpe train"
+    ):
+        find.search([runs.path])
+    empty = runs.write("empty")
+    with pytest.raises(FileNotFoundError, match=r"empty', which holds no runs: .* Make one, with: otpe compare"):
+        find.search([empty])
+    (empty / "file").write_text("")
+    with pytest.raises(FileNotFoundError, match=r"file', which is a file, expected a folder of runs"):
+        find.search([empty / "file"])

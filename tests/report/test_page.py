@@ -1,0 +1,219 @@
+"""The page: all that was found, the paper beside ours, and nothing that runs or reaches out."""
+
+import html
+import inspect
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+from sample_sections import LINES, NAN, figure, section
+from tiny_runs import fingerprints
+
+from otpe import cli, files
+from otpe.charts.kinds import Against, Figure, Line, Lines, Table
+from otpe.reporting import page, parts, words
+from otpe.reporting.find import Found
+from otpe.reporting.run import report
+
+
+def made(tmp_path, *sections):
+    return page.page("Results", [Found(tmp_path / each.name, "finished", each) for each in sections], tmp_path)
+
+
+def plain(text):
+    """As it is read."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
+
+
+def test_from_folders_to_a_page(runs, tmp_path, capsys):
+    runs.study("a-study", figures=[figure(LINES)])
+    runs.train("b-run", finished=False)
+    runs.write("c-broken", section="{")
+    out = tmp_path / "new" / "page.html"
+    assert cli.main(["report", str(runs.path), "--out", str(out), "--title", "Mine & ours"]) == 0
+    said = capsys.readouterr()
+    assert f"1 finished, 1 unfinished, 1 damaged\nReport: {out}\n" in said.out
+    assert f"otpe: {runs.path / 'c-broken'}: damaged. section.json is damaged" in said.err
+    text = out.read_text()
+    assert "<h1>Mine &amp; ours</h1>" in text
+    assert plain(text).count("The a-study") == 3, "in the contents, the overview and its section"
+    assert "not finished" in text
+    links = re.findall(r'href="([^"#]+)"', text)
+    assert len(links) == 3 + 1 + 3 + 1
+    assert all((out.parent / link).is_file() for link in links if link != "data:,")
+    before = fingerprints(out.parent)
+    assert report(runs.path, out, "Mine & ours") == out
+    assert fingerprints(out.parent) == before, "the same bytes again"
+
+
+def test_nothing_is_fetched_and_nothing_runs(tmp_path):
+    evil = "<script>alert(1)</script>\"'&"
+    odd = Figure(
+        name="f<f", caption=evil, panels=[Lines(title=evil, x=evil, y=evil, lines=[Line(name=evil, x=[1], y=[1])])]
+    )
+    change = {key: evil for key in ("title", "lead", "where", "command")}
+    table = Table(name="t", caption=evil, columns=[evil], rows=[[evil]])
+    text = made(
+        tmp_path,
+        section(
+            "x<y", figures=[odd], tables=[table], against=[Against(what=evil, rule=evil, paper=1, ours=1)], remarks=[evil],
+            settings={evil: evil}, machine={evil: {evil: [evil]}}, **change,
+        ),
+    )  # fmt: skip
+    assert "<script>alert" not in text
+    assert text.count("<script>") == 1
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in text
+    assert not re.search(r"(src|href)=\"(https?:|//)", text)
+    assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "but for the name of SVG"
+
+
+def test_the_paper_beside_ours(tmp_path):
+    text = plain(parts.against(section().against))
+    assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
+    assert "Deep OTPE (ours) – 95.0 % – –" in text
+    assert "cosine OSTL 0.700 0.750 +0.050 –" in text
+    assert parts.against([]) == ""
+    far = parts.against([Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
+    assert 'class="number far">2.0<' in far
+    overview = plain(made(tmp_path, section(figures=[])).split("</tbody>")[0])
+    assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
+
+
+def test_differences_are_counted_in_both_spreads():
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
+    for one, other in ((NAN, 0.1), (0.1, NAN), (0.0, 0.0)):
+        assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
+    plainly = [Against(what="", rule=rule, paper=1, ours=ours) for rule, ours in (("a", 1.1), ("b", 0.7), ("c", NAN))]
+    assert words.largest(plainly).rule == "b"
+    counted = Against(what="", rule="d", paper=1, ours=1.01, paper_spread=0.1, spread=0.1)
+    assert words.largest([*plainly, counted]).rule == "d"
+    assert words.largest([]) is None
+
+
+def test_numbers_as_they_are_read():
+    assert words.column([0.5, 0.125, NAN, "deep-otpe", 7]) == [
+        "0.500",
+        "0.125",
+        "not a number",
+        "Deep OTPE (ours)",
+        "7",
+    ]
+    assert words.column([1e-9, 2.0]) == ["1e−09", "2"]
+    assert [words.duration(s) for s in (0.07, 83.4, 600, 7260, NAN)] == ["0.07 s", "83.4 s", "10 min", "2 h 1 min", "–"]
+
+
+def test_what_is_not_a_number_is_said(tmp_path):
+    text = plain(made(tmp_path, section(figures=[figure(LINES)])))
+    assert "1 value not a number, left as gaps: F-OTPE in “Accuracy”." in text
+    assert "OSTL not a number" in text, "in the table"
+
+
+def test_command_settings_machine_and_remarks(tmp_path):
+    text = made(tmp_path, section(figures=[]))
+    (command,) = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
+    assert re.sub(r"<[^>]+>", "", command) == "otpe compare --steps 10"
+    shown = plain(text)
+    assert "The manifolds are others." in shown
+    assert "leak 0.9525741268224334 root none" in shown
+    assert "device cpu: cpu versions otpe 0.1.0" in shown
+
+
+def test_a_figure_that_cannot_be_drawn(tmp_path):
+    odd = Figure(
+        name="odd", caption="Odd.", panels=[Lines(title="", x="", y="", lines=[Line(name="otpe", x=[1, 2], y=[1])])]
+    )
+    text = plain(made(tmp_path, section(figures=[odd, figure(LINES)])))
+    assert "This figure cannot be drawn: ValueError: zip()" in text
+    assert (tmp_path / "study-curves.svg").exists()
+
+
+def test_a_section_that_cannot_be_shown(tmp_path):
+    text = plain(made(tmp_path, section("odd", figures=[], against=["no number"]), section("sound", figures=[])))
+    assert "The odd damaged section.json cannot be shown: AttributeError" in text
+    assert "The sound" in text
+
+
+def test_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = plain(made(tmp_path, section()))
+    assert "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in text
+    assert (tmp_path / "study-curves.csv").exists()
+
+
+def test_names_do_not_clash(tmp_path):
+    double = section(figures=[], tables=[*section().tables, *section().tables])
+    text = made(tmp_path, double, double)
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(set(ids)) == len(ids)
+    assert "The study (study)" in plain(text)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "study--2-test--2.csv",
+        "study--2-test.csv",
+        "study-test--2.csv",
+        "study-test.csv",
+    ]
+
+
+def test_a_full_disk_leaves_the_older_page(runs, tmp_path, monkeypatch, capsys):
+    runs.study("a", figures=[])
+    out = tmp_path / "report.html"
+    out.write_text("older")
+
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(files, "write_atomically", full)
+    assert cli.main(["report", str(runs.path), "--out", str(out)]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert out.read_text() == "older"
+
+
+BAD = [
+    (["nowhere"], r"folder is 'nowhere', which is not there, expected a folder of runs"),
+    ([], r"folder is 'runs', which is not there, expected a folder of runs"),
+    (["empty"], r"folder is 'empty', which holds no runs"),
+    (["sound", "--out", "empty"], r"out is 'empty', expected a file, such as empty/report.html"),
+    (["sound", "--out", "page"], r"out is 'page', expected a file, such as page/report.html"),
+    (["sound", "--out", "a-file/page.html"], r"out is 'a-file', which is a file, expected a folder"),
+]
+
+
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, runs, tmp_path, monkeypatch, capsys):
+    runs.study("../sound")
+    runs.write("../empty")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_text("mine")
+    runs.path.rmdir()
+    assert cli.main(["report", *args]) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-file", "empty", "sound"]
+
+
+def test_the_page_is_opened_on_request(runs, tmp_path, monkeypatch):
+    runs.study("a", figures=[])
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    for option in ([], ["--open"]):
+        cli.main(["report", str(runs.path), "--out", str(tmp_path / "page.html"), *option])
+    assert opened == [(tmp_path / "page.html").as_uri()]
+
+
+def test_the_function_has_the_defaults_of_the_command():
+    from otpe.reporting.config import ReportConfig
+
+    default, given = ReportConfig(), inspect.signature(report).parameters
+    assert (given["folders"].default, given["out"].default, given["title"].default) == (
+        str(*default.folders),
+        str(default.out),
+        default.title,
+    )
+
+
+def test_no_report_needs_jax_or_tyro(runs, tmp_path):
+    runs.train("run")
+    code = f"import sys; sys.modules['jax'] = sys.modules['tyro'] = None\nfrom otpe.reporting.run import report\nreport({str(runs.path)!r}, {str(tmp_path / 'a.html')!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "a.html").exists()
