@@ -83,7 +83,8 @@ def test_the_paper_beside_ours(tmp_path):
 
 def test_differences_are_counted_in_both_spreads():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
-    for one, other in ((NAN, 0.1), (0.1, NAN), (0.0, 0.0)):
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
+    for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
         assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
     plainly = [Against(what="", rule=rule, paper=1, ours=ours) for rule, ours in (("a", 1.1), ("b", 0.7), ("c", NAN))]
     assert words.largest(plainly).rule == "b"

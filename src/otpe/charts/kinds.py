@@ -109,7 +109,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Against:
-    """A number of the paper beside ours. The difference is counted in σ of both together, where both have one."""
+    """A number of the paper beside ours. The difference is counted in σ of both together, or of ours alone."""
 
     what: str
     rule: str

@@ -8,7 +8,7 @@ import numpy as np
 
 from otpe.charts.kinds import Line
 from otpe.runs import folder
-from otpe.studies.spread import mean, std
+from otpe.studies.spread import mean, std, thinned
 
 
 class Finished(NamedTuple):
@@ -48,6 +48,6 @@ def read(path: Path) -> Finished | None:
 
 def curve(runs: Sequence[Finished], what: str) -> Line:
     """Mean ± σ over all networks of runs of one rule."""
-    values = np.concatenate([run.along(what) for run in runs], axis=1)
+    steps, values = thinned(runs[0].steps, np.concatenate([run.along(what) for run in runs], axis=1))
     middle, around = mean(values, 1), std(values, 1)
-    return Line(name=runs[0].rule, x=runs[0].steps.tolist(), y=middle.tolist(), spread=around.tolist())
+    return Line(name=runs[0].rule, x=steps.tolist(), y=middle.tolist(), spread=around.tolist())

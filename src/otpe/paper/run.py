@@ -18,7 +18,7 @@ from otpe.paper.plan import Plan, Planned
 from otpe.paper.progress import Whole
 from otpe.paper.scale import FINE, FULL, QUICK, Scale
 from otpe.reporting.run import report
-from otpe.runs import folder, guards, settings, signals, task
+from otpe.runs import folder, guards, section, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import RUNS
 from otpe.runs.run import Run
@@ -122,8 +122,13 @@ class Reproduction:
             remarks=remarks,
             command=command(self.config, name),
             settings=_settings(needed),
-            machine=folder.provenance(),
+            machine=self._machine(needed),
         )
+
+    def _machine(self, needed: Sequence[Planned]) -> dict[str, Any]:
+        """That of the runs, which may have been another one than this."""
+        made = [self.runs[run.name].about for run in needed if run.name in self.runs]
+        return section.machine(made[0] if made else folder.provenance())
 
     def _splits(self, config: TrainConfig) -> Splits:
         """Made once for all runs that share them."""

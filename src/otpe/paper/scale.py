@@ -53,7 +53,7 @@ FULL = Scale(
     randman_offline=Training(rules=OFFLINE, steps=20_000, seeds=4, eval_every=100),
     randman_online=Training(rules=ONLINE, steps=3_000, seeds=4, eval_every=50),
     randman_search=Training(rules=ONLINE, steps=500, seeds=2, eval_every=50, rates=(1e-3, 4e-4, 1e-4)),
-    digits_offline=Training(rules=OFFLINE, steps=10_000, seeds=4, eval_every=50),
+    digits_offline=Training(rules=OFFLINE, steps=10_000, seeds=4, eval_every=20),
     digits_online=Training(rules=ONLINE, steps=1_000, seeds=4, eval_every=50),
     digits_search=Training(rules=ONLINE, steps=300, seeds=1, eval_every=50, rates=(1e-3, 4e-4, 1e-4, 2.5e-5)),
     slopes=numbers.SLOPES,

@@ -133,7 +133,9 @@ def against(given: Sequence[Against]) -> str:
         rows = [_beside(each) for each in group]
         first = f'<th scope="rowgroup" rowspan="{len(rows)}">{text(what)}</th>'
         bodies.append(f"<tbody><tr>{first}{'</tr><tr>'.join(rows)}</tr></tbody>")
-    note = f"σ counts the difference in both spreads together; bold from {FAR} σ on."
+    note = (
+        f"In σ: the difference over both spreads together, or over ours where the paper has none; bold from {FAR} on."
+    )
     inside = f"<table><thead><tr>{head}</tr></thead>{''.join(bodies)}</table>"
     return (
         f'<h3>The paper beside ours</h3><figure class="table against"><div class="scroll">{inside}</div>'

@@ -41,8 +41,8 @@ def difference(each: Against) -> str:
 
 
 def sigmas(each: Against) -> float:
-    """The difference, counted in σ of both together; NaN where one has none."""
-    both = math.hypot(each.spread, each.paper_spread)
+    """The difference, counted in σ of both together, or of the one that has one; NaN where neither has."""
+    both = math.hypot(*(spread for spread in (each.spread, each.paper_spread) if math.isfinite(spread)))
     return abs(each.ours - each.paper) / both if both > 0 else math.nan
 
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +67,7 @@ def command(verb: str, kind: type, about: Mapping[str, Any]) -> str:
     words = ["otpe", verb]
     for field in fields(kind):
         default = list(field.default) if isinstance(field.default, tuple) else field.default
+        default = str(default) if isinstance(default, Path) else default
         value = about.get(field.name, default)
         if value != default and (field.name not in FREE or field.name == "root"):
             values = [] if value is True else value if isinstance(value, list) else [value]

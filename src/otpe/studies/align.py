@@ -150,7 +150,9 @@ def _bars(found: dict[str, Along], what: str, part: int) -> list[Bar]:
 
 
 def _lines(found: dict[str, Along], of: Any) -> list[Line]:
-    return [
-        Line(name=rule, x=a.steps.tolist(), y=spread.mean(of(a), 1).tolist(), spread=spread.std(of(a), 1).tolist())
-        for rule, a in found.items()
-    ]
+    lines = []
+    for rule, a in found.items():
+        steps, values = spread.thinned(a.steps, of(a))
+        middle, around = spread.mean(values, 1), spread.std(values, 1)
+        lines.append(Line(name=rule, x=steps.tolist(), y=middle.tolist(), spread=around.tolist()))
+    return lines

@@ -19,6 +19,14 @@ def std(values: np.ndarray, axis: int | None = None) -> Any:
     return np.sqrt(mean((values - around) ** 2, axis))
 
 
+def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many points of a curve [K, ...]: means of neighbours, at the last step of each group."""
+    together = -(-len(steps) // most)
+    ends = np.arange(together - 1, len(steps) + together - 1, together).clip(max=len(steps) - 1)
+    groups = np.split(values, ends[:-1] + 1)
+    return steps[ends], np.stack([mean(group, 0) for group in groups])
+
+
 def text(values: Any, digits: int = 3) -> str:
     """Mean ± σ."""
     values = np.asarray(values, float)
