@@ -107,7 +107,7 @@ def _fits(needed: int, max_gb: float) -> None:
 
 
 def _progress(heats: list[plan.Heat]) -> Iterator[plan.Heat]:
-    if heats and importlib.util.find_spec("tqdm"):
+    if heats and sys.stderr.isatty() and importlib.util.find_spec("tqdm"):
         from tqdm import tqdm
 
         with tqdm(heats, unit="heat") as bar:

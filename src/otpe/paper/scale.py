@@ -74,6 +74,7 @@ FINE = replace(
     widths=numbers.WIDTHS,
     slope_search=replace(FULL.slope_search, steps=10_000, seeds=4),
 )
+# Few rules, and as many networks in searches as elsewhere: what takes time here is compiling.
 SOME, SOME_ONLINE = ("bptt", "otpe", "ostl", "deep-otpe"), ("otpe", "f-otpe", "ostl", "deep-otpe")
 QUICK = Scale(
     name="quick",
@@ -86,14 +87,14 @@ QUICK = Scale(
     sizes=((32, 32), (32, 32, 32, 32)),
     randman_offline=Training(rules=SOME, steps=300, seeds=2, eval_every=25, rates=(5e-3,)),
     randman_online=Training(rules=SOME_ONLINE, steps=60, seeds=2, eval_every=10),
-    randman_search=Training(rules=SOME_ONLINE, steps=20, seeds=1, eval_every=10, rates=(3e-3, 1e-3)),
+    randman_search=Training(rules=SOME_ONLINE, steps=20, seeds=2, eval_every=10, rates=(3e-3, 1e-3)),
     digits_offline=Training(rules=SOME, steps=150, seeds=2, eval_every=25, rates=(5e-3,)),
     digits_online=Training(rules=SOME_ONLINE, steps=30, seeds=2, eval_every=10),
-    digits_search=Training(rules=SOME_ONLINE, steps=10, seeds=1, eval_every=10, rates=(3e-3, 1e-3)),
+    digits_search=Training(rules=SOME_ONLINE, steps=10, seeds=2, eval_every=10, rates=(3e-3, 1e-3)),
     slopes=(5, 25),
     widths=(32,),
     layers=(3,),
-    slope_search=Training(rules=("bptt", "otpe", "deep-otpe"), steps=75, seeds=1, eval_every=25, rates=(5e-3,)),
+    slope_search=Training(rules=("bptt", "otpe", "deep-otpe"), steps=75, seeds=2, eval_every=25, rates=(5e-3,)),
     snapshots=50,
     grid=15,
     last=75,
