@@ -10,6 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/otpe compare --rules bptt otpe ostl ottt --modes offline online \
 	  --classes 5 --units 40 --dims 2 --alpha 2 --hidden 64 64 --batch 32 --steps 300 --seeds 3 --eval-every 25 \
 	  --learning-rate 5e-3 --online-learning-rate 1e-3 --valid-samples 512 --test-samples 2048
+	$(BIN)/otpe report runs --out runs/report.html --title "otpe: demo"
 
 test: lint
 	$(BIN)/pytest -n auto

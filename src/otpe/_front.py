@@ -1,11 +1,14 @@
 """The public names of `otpe`, which come in the moment one of them is asked for."""
 
 from otpe import datasets, testing
-from otpe.analysis import Alignment, alignment, state_bytes
+from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import accuracy, predict
 from otpe.network import Network, dense
 from otpe.neurons import LIF
+from otpe.paper.config import ReproduceConfig
+from otpe.paper.run import reproduce
+from otpe.reporting.run import report
 from otpe.rulebook import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
 from otpe.runs.compare import compare
 from otpe.runs.config import CompareConfig, TrainConfig
@@ -13,12 +16,18 @@ from otpe.runs.load import load
 from otpe.runs.result import Result
 from otpe.runs.task import Splits
 from otpe.runs.train import train
+from otpe.studies.align import Along, align
+from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
+from otpe.studies.results import SweepResult
+from otpe.studies.sweep import sweep
 from otpe.surrogates import arctan, fast_sigmoid, gaussian, superspike, triangular
 from otpe.training import gradients, online_pass
 
 __all__ = [
-    "LIF", "Alignment", "Approx", "Bptt", "CompareConfig", "Dense", "DenseLayer", "LinearMap", "Network", "Ostl",
-    "Otpe", "Ottt", "Result", "Rtrl", "Rule", "Splits", "TrainConfig",
-    "accuracy", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian", "gradients", "load",
-    "online_pass", "predict", "rule", "rules", "state_bytes", "stepper", "superspike", "testing", "train", "triangular",
+    "LIF", "AlignConfig", "Alignment", "Along", "Approx", "Bptt", "CompareConfig", "Dense", "DenseLayer",
+    "Landscape", "LandscapeConfig", "LinearMap", "Network", "Ostl", "Otpe", "Ottt", "ReproduceConfig", "Result",
+    "Rtrl", "Rule", "Splits", "SweepConfig", "SweepResult", "TrainConfig",
+    "accuracy", "align", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian",
+    "gradients", "landscape", "load", "online_pass", "predict", "report", "reproduce", "rule", "rules",
+    "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular",
 ]  # fmt: skip

@@ -26,7 +26,20 @@ from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 from otpe.studies import about
 
-MADE_SMALL = "Quick: everything is made small, to see that it runs. The numbers say nothing about the paper's."
+MADE_SMALL = (
+    "Quick: everything is made small, to see that it runs. Nothing here can be compared with the paper's numbers."
+)
+NOT_OFFICIAL = (
+    "These recordings are not the official SHD files, on which the paper's numbers are. For those: {}, and the same"
+    " command without --digits."
+)
+OFFICIAL = "Spiking Heidelberg Digits"
+
+
+def reproduce(config: ReproduceConfig) -> Path:
+    """Make these items of the paper, and return the report. What is finished already is not run again."""
+    settings.check_kind(config, ReproduceConfig)
+    return prepared_reproduction(config)()
 
 
 @dataclass
@@ -113,7 +126,10 @@ class Reproduction:
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
         remarks += [self.left_out[name]] if name in self.left_out else []
-        remarks += [MADE_SMALL] if self.config.quick else []
+        if self.config.quick:
+            parts, remarks = {**parts, "against": ()}, [*remarks, MADE_SMALL]
+        elif item.digits and self.data != OFFICIAL and name not in self.left_out:
+            remarks.append(NOT_OFFICIAL.format(fetch.command("shd", self.config.root)))
         return Section(
             **{"seconds": seconds + time.monotonic() - began, **parts},
             name=name,
@@ -185,8 +201,8 @@ def digits_name(config: ReproduceConfig) -> str:
         return config.digits
     archives = [(split, config.root / fetch.archive("shd", split)) for split in ("train", "test")]
     if all(path.exists() and fetch.is_official("shd", split, path) for split, path in archives):
-        return "Spiking Heidelberg Digits"
-    return "recordings in SHD's layout, not known to be the official ones"
+        return OFFICIAL
+    return "recordings in SHD's layout"
 
 
 def command(config: ReproduceConfig, *items: str) -> str:
