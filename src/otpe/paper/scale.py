@@ -75,7 +75,7 @@ FINE = replace(
     slope_search=replace(FULL.slope_search, steps=10_000, seeds=4),
 )
 # Few rules, and as many networks in searches as elsewhere: what takes time here is compiling.
-SOME, SOME_ONLINE = ("bptt", "otpe", "ostl", "deep-otpe"), ("otpe", "f-otpe", "ostl", "deep-otpe")
+SOME, SOME_ONLINE = ("bptt", "otpe", "ostl", "deep-otpe"), ("otpe", "ostl", "deep-otpe")
 QUICK = Scale(
     name="quick",
     draws=(0,),
