@@ -1,19 +1,24 @@
 """How rules' gradients lie to BPTT's, along BPTT's training: per layer and over the whole model."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from otpe.charts.kinds import Against
+from otpe.charts.kinds import Against, Table
 from otpe.charts.look import shown
 from otpe.paper import numbers
 from otpe.paper.finished import Finished
 from otpe.studies import align, spread
 from otpe.studies.align import Along
 
+Kernels = Mapping[str, Sequence[float]]  # by rule: from the output to the first layer
 
-def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against: Any = None) -> dict[str, Any]:
+
+def section(
+    runs: Sequence[Finished], rules: Sequence[str], where: str, against: Any = None, paper: Kernels | None = None
+) -> dict[str, Any]:
     """`runs`: BPTT's, one per draw of the manifolds. `against`: from what is found to the comparison with the paper."""
     if not runs:
         return {"lead": "There is no run by BPTT to compare with."}
@@ -26,8 +31,9 @@ def section(runs: Sequence[Finished], rules: Sequence[str], where: str, against:
         " learns from next. In the first hidden layer, where rules differ most, the highest mean is"
         f" {deepest[best]:.2f} ({shown(best)}).",
         "figures": align.figures(found, where + "."),
-        "tables": [align.table(found)],
+        "tables": [align.table(found), moments(found)],
         "against": [] if against is None else against(found),
+        "remarks": [] if paper is None else closest(found, paper),
     }
 
 
@@ -38,6 +44,54 @@ def together(found: Sequence[Mapping[str, Along]]) -> dict[str, Along]:
         parts = zip(*(each[rule][1:] for each in found), strict=True)
         all_of[rule] = Along(first.steps, *(np.concatenate(part, axis=1) for part in parts))
     return all_of
+
+
+def fifths(found: Mapping[str, Along]) -> Iterator[tuple[str, dict[str, Along]]]:
+    """Of training, one after the other, as they are called."""
+    steps = next(iter(found.values())).steps
+    for i in range(5):
+        low, high = (round(steps[-1] * share / 5) for share in (i, i + 1))
+        yield f"{low:,} to {high:,}", {rule: between(a, low, high) for rule, a in found.items()}
+
+
+def between(a: Along, low: float, high: float) -> Along:
+    """What was measured after mini-batch `low`, up to `high`."""
+    which = (a.steps > low) & (a.steps <= high)
+    return Along(*(part[which] for part in a))
+
+
+def moments(found: Mapping[str, Along]) -> Table:
+    """Kernel cosines as training goes on."""
+    depth = next(iter(found.values())).cosine.shape[2]
+    rows = [
+        [rule, when, *(f"{spread.mean(a.cosine[:, :, i, 0]):.3f}" for i in reversed(range(depth)))]
+        for when, parts in fifths(found)
+        for rule, a in parts.items()
+    ]
+    rows.sort(key=lambda row: list(found).index(row[0]))
+    return Table(
+        name="moments",
+        caption="Kernel cosines in fifths of training; mean over networks and evaluations.",
+        columns=["rule", "mini-batches", *align.layer_names(depth)[::-1]],
+        rows=rows,
+    )
+
+
+def closest(found: Mapping[str, Along], paper: Kernels) -> list[str]:
+    """How far from the paper, over all of training and when ours come closest: cosines move while a network learns."""
+    apart = {when: _farthest(_kernels(part, paper)) for when, part in fifths(found)}
+    best = min(apart, key=lambda when: apart[when])
+    whole = _farthest(_kernels(found, paper))
+    if not math.isfinite(whole):
+        return []
+    return [
+        "Kernel cosines fall while a network learns, so it matters when they are taken. Over all of training ours lie"
+        f" within {whole:.3f} of the paper's in every layer, and within {apart[best]:.3f} from mini-batch {best}."
+    ]
+
+
+def _farthest(rows: Sequence[Against]) -> float:
+    return max((abs(row.ours - row.paper) for row in rows), default=math.nan)
 
 
 def beside_three(found: Mapping[str, Along]) -> list[Against]:
@@ -55,14 +109,11 @@ def beside_three(found: Mapping[str, Along]) -> list[Against]:
 
 def beside_five(found: Mapping[str, Along], last: int) -> list[Against]:
     """The authors' numbers are those at the end of training."""
-    ends = {
-        rule: Along(a.steps, *(part[a.steps > a.steps[-1] - last] for part in a[1:]))._replace(steps=a.steps[-1:])
-        for rule, a in found.items()
-    }
+    ends = {rule: between(a, a.steps[-1] - last, a.steps[-1]) for rule, a in found.items()}
     return _kernels(ends, numbers.COSINES_5)
 
 
-def _kernels(found: Mapping[str, Along], paper: Mapping[str, Sequence[float]]) -> list[Against]:
+def _kernels(found: Mapping[str, Along], paper: Kernels) -> list[Against]:
     rows = []
     for rule, given in paper.items():
         if rule not in found or found[rule].cosine.shape[2] != len(given):

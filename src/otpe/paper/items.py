@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from otpe.bench import complexity
-from otpe.paper import cosines, digits, landscapes, offline, online
+from otpe.paper import cosines, digits, landscapes, numbers, offline, online
 from otpe.paper.finished import Finished
 from otpe.paper.plan import Plan, Planned
 from otpe.runs.config import TrainConfig
@@ -118,7 +118,8 @@ def _cosines_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: 
         def against(found: Any) -> Any:
             return cosines.beside_five(found, m.plan.scale.last) if five else cosines.beside_three(found)
 
-        return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against)
+        paper = numbers.COSINES_5 if five else numbers.COSINES_3
+        return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against, paper)
 
     return Item(title, where, needs, tell, digits=True)
 
