@@ -60,7 +60,7 @@ class Part:
         self.share = share
 
     def show(self, step: int, loss: float, accuracy: float) -> None:
-        self.whole.say(self.name, f", loss {loss:.3f}, accuracy {accuracy:.3f}")
+        self.whole.say(self.name, f"loss {loss:.3f}, accuracy {accuracy:.3f}")
 
     def close(self) -> None:
         pass

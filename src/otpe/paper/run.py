@@ -74,7 +74,7 @@ class Reproduction:
         finally:
             bar.close()
             self.lock.close()
-        self.say(f"{len(sections)} items in {time.monotonic() - began:.0f} s")
+        self.say(f"{len(sections)} item{'s' * (len(sections) != 1)} in {time.monotonic() - began:.0f} s")
         return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
 
     def _made(self, run: Planned) -> Run | Finished:

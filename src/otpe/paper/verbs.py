@@ -6,6 +6,7 @@ from otpe import tables
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.items import ITEMS
 from otpe.paper.run import Reproduction, prepared_reproduction
+from otpe.runs import progress
 
 
 def prepare(config: ReproduceConfig) -> Callable[[], int]:
@@ -13,7 +14,7 @@ def prepare(config: ReproduceConfig) -> Callable[[], int]:
     if config.list:
         return _list
     reproduction = prepared_reproduction(config)
-    reproduction.say = print
+    reproduction.say = progress.say
     return lambda: _reproduce(reproduction)
 
 
