@@ -31,7 +31,7 @@ def section(
         " learns from next. In the first hidden layer, where rules differ most, the highest mean is"
         f" {deepest[best]:.2f} ({shown(best)}).",
         "figures": align.figures(found, where + "."),
-        "tables": [align.table(found), moments(found)],
+        "tables": [align.table(found), *([] if paper is None else [moments(found)])],
         "against": [] if against is None else against(found),
         "remarks": [] if paper is None else closest(found, paper),
     }
