@@ -128,7 +128,9 @@ def landscape(
     check.number("margin", margin, "a share of the window, 0 or above", lambda m: 0 <= m < float("inf"))
     check.one_of("readout", readout, get_args(Readout))
     how = engine(backend, precision, initial)
-    return _landscape(net, how, readout, grid, float(margin), plane(initial, final), ways, x, y, weight)
+    found = _landscape(net, how, readout, grid, float(margin), plane(initial, final), ways, x, y, weight)
+    in_order = ({name: each[name] for name in paths} for each in (found.coordinates, found.explained))  # jit sorts them
+    return Landscape(*found[:3], *in_order)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
