@@ -22,7 +22,7 @@ def ready(
 ) -> Iterator[tuple[Planned, Run | Finished]]:
     """Each run in turn, ready to train. `done`: whether a run that another one waits for is over."""
     waiting, begun = deque(planned), deque[tuple[Planned, Future[Run | Finished]]]()
-    threads = min(2, (os.cpu_count() or 2) // 2)  # more would hold up the run, which needs Python now and then
+    threads = 2 if (os.cpu_count() or 1) > 3 else 1  # more would hold up the run, which needs Python now and then
     with ThreadPoolExecutor(threads) as pool:
         try:
             while waiting or begun:

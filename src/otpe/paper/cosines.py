@@ -25,7 +25,7 @@ def section(
     found = together([align.along(run.metrics) for run in runs])
     found = {rule: found[rule] for rule in rules if rule in found}
     deepest = {rule: float(spread.mean(a.cosine[:, :, 0, 0])) for rule, a in found.items()}
-    best = max(deepest, key=lambda rule: deepest[rule])
+    best = max(deepest, key=lambda rule: np.nan_to_num(deepest[rule], nan=-2.0))
     return {
         "lead": f"Cosine between each rule's gradient and BPTT's on {where}, at BPTT's weights and on the mini-batch it"
         " learns from next. In the first hidden layer, where rules differ most, the highest mean is"

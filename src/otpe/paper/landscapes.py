@@ -23,7 +23,10 @@ def section(
     net = settings.network(config, splits.train.units, len(splits.train.names))
     kept = {rule: snapshots.read(run.path, net) for rule, run in runs.items() if run}
     batch = landscape.validation(config, splits, SAMPLES)
-    seen = planes.look(net, kept, batch, grid=grid, precision=config.precision, backend=config.backend)
+    try:
+        seen = planes.look(net, kept, batch, grid=grid, precision=config.precision, backend=config.backend)
+    except planes.NoPlaneError as error:
+        return {"lead": f"There is no plane to look at: {error}"}
     files.write_atomically(out / "landscape.npz", planes.npz(seen))
     told = landscape.section(seen, title=f"Loss landscape of {name}")
     return {part: getattr(told, part) for part in ("lead", "figures", "tables", "remarks")}

@@ -39,7 +39,7 @@ def accuracies(runs: Runs, last: int) -> Table:
             rows.append([rule, "no run", "", "", "", ""])
             continue
         ends = [run.last("valid_accuracy", last) for run in each]
-        draws = [float(np.mean(end)) for end in ends]
+        draws = [float(spread.mean(end)) for end in ends]
         between = f"{min(draws):.3f} to {max(draws):.3f}" if len(draws) > 1 else "one"
         tests, losses = [np.concatenate(x) for x in ([r.test for r in each], [r.last("loss", last) for r in each])]
         rate = each[0].result["learning_rate"]
@@ -72,10 +72,11 @@ def beside(runs: Runs, paper: Mapping[str, float], what: str, metric: str, last:
 
 def from_bptt(runs: Runs, paper: Mapping[str, float], last: int) -> list[Against]:
     """How far from BPTT, network by network: both began with the same weights and saw the same mini-batches."""
-    found = []
+    found, bptt = [], {run.about["manifolds"]: run for run in runs.get("bptt", ())}
     for rule, number in paper.items():
-        if runs.get(rule) and runs.get("bptt"):
-            pairs = zip(runs[rule], runs["bptt"], strict=True)
+        draws = [(run, bptt.get(run.about["manifolds"])) for run in runs.get(rule, ())]
+        pairs = [(a, b) for a, b in draws if b is not None]  # on one of the draws, either may have diverged
+        if pairs:
             apart = np.concatenate([a.last("valid_accuracy", last) - b.last("valid_accuracy", last) for a, b in pairs])
             found.append(
                 Against(

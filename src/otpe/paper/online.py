@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from otpe.charts.kinds import Line, Lines, Table
 from otpe.paper.finished import Finished
 from otpe.paper.offline import accuracies, curves
@@ -40,6 +42,11 @@ def tried(search: Mapping[str, Sequence[Finished]], last: int) -> Table:
 def score(run: Finished, last: int) -> float:
     """What a search compares: mean validation accuracy at the end, over a quarter of the run at most."""
     return float(spread.mean(run.last("valid_accuracy", min(last, max(run.result["steps"] // 4, 1)))))
+
+
+def best(tried: Sequence[Finished], last: int) -> Finished:
+    """The one that validated best; the first of equals, and one without a score only where none has any."""
+    return max(tried, key=lambda run: np.nan_to_num(score(run, last), nan=-1.0))
 
 
 def over_rates(search: Mapping[str, Sequence[Finished]], title: str) -> Lines:

@@ -62,9 +62,9 @@ class Reproduction:
         began = time.monotonic()
         planned = {run.name: run for item in self.items.values() for run in item.needs(self.plan)}
         waiting = dict(self.items)
-        sections = self._tell(waiting)
         bar = Whole(sum(run.weight for run in planned.values()))
         try:
+            sections = self._tell(waiting)
             for run, made in ahead.ready(list(planned.values()), self._made, self.over.__contains__):
                 self._train(run, made, bar)
                 sections |= self._tell(waiting)
@@ -83,12 +83,14 @@ class Reproduction:
         config = replace(run.config, out=out, resume=True)
         tried = [self.runs[name] for name in run.search if name in self.runs]
         if tried:
-            best = max(tried, key=lambda each: online.score(each, self.plan.scale.last))
+            best = online.best(tried, self.plan.scale.last)
             config = replace(config, learning_rate=best.result["learning_rate"])
         found = finished.read(out)
         if found is None:
             return prepared(config, data=self._splits(config))
         mine = folder.identity(settings.plain(config))
+        if config.dataset == "shd":  # other recordings may lie there by now; manifolds follow from the settings
+            mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
         folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
         return found
 
@@ -168,10 +170,12 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
             settings.checked(run.config)
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
     files.folder(out)
+    _check_strangers(out)
     lock = folder.locked(out)
     try:
         _check_scale(out, scale, config)
         kept = {name: _without_runs(item) if name in left_out else item for name, item in items.items()}
+        kept = {name: kept[name] for name in kept if name not in left_out or not (out / name / "section.json").exists()}
         order = [name for name in ITEMS if name in items or (out / name / "section.json").exists()]
         files.write_atomically(out / "order.json", json.dumps(order) + "\n")
     except BaseException:
@@ -223,16 +227,20 @@ def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
     return {**shared, "runs": [run.name for run in needed]}
 
 
+def _check_strangers(out: Path) -> None:
+    """A folder that holds other things is refused before even a lock is put there."""
+    others = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
+    if others and not (out / "config.json").exists():
+        raise FileExistsError(
+            f"out is {str(out)!r}, which holds other things ({', '.join(others[:3])}), but no reproduction. Name"
+            " another folder."
+        )
+
+
 def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
     path, mine = out / "config.json", {"scale": scale.name, "precision": config.precision}
     if path.exists():
         folder.check_same(str(out), folder.read_json(path), mine)
     else:
-        others = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
-        if others:
-            raise FileExistsError(
-                f"out is {str(out)!r}, which holds other things ({', '.join(others[:3])}), but no reproduction. Name"
-                " another folder."
-            )
         about_all = {"format": folder.FORMAT, "reproduce": True, **mine, **folder.provenance()}
         files.write_atomically(path, json.dumps(about_all, indent=1) + "\n")

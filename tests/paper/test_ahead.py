@@ -1,0 +1,96 @@
+"""What comes next is prepared while something is trained: in order, not too far ahead, and nothing is left open."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from otpe.paper import ahead
+from otpe.paper.plan import Planned
+from otpe.runs.config import TrainConfig
+from otpe.runs.run import Run
+
+
+class Made(Run):
+    """A run that only knows whether it is compiled, and whether its folder is open."""
+
+    def __init__(self, name):
+        self.name, self.compiled, self.closed, self.folder = name, False, False, self
+
+    def compile(self):
+        self.compiled = threading.current_thread() is not threading.main_thread()
+
+    def close(self):
+        self.closed = True
+
+
+def planned(*names, **search):
+    return [Planned(name, TrainConfig(), search.get(name, ())) for name in names]
+
+
+class Making:
+    """Makes runs; those named in `late` or in `failing` take long or fail."""
+
+    def __init__(self, late=(), failing=()):
+        self.made, self.late, self.failing = {}, late, failing
+
+    def __call__(self, run):
+        if run.name in self.late:
+            time.sleep(0.05)
+        if run.name in self.failing:
+            raise OSError(f"no room for {run.name}")
+        return self.made.setdefault(run.name, Made(run.name))
+
+
+def always(_):
+    return True
+
+
+@pytest.fixture(params=[1, 2, 64])
+def cores(request, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: request.param)
+    return request.param
+
+
+def test_order_is_kept_and_all_are_compiled_elsewhere(cores):
+    making = Making(late=("a", "c"))
+    found = list(ahead.ready(planned(*"abcde"), making, always))
+    assert [run.name for run, _ in found] == [made.name for _, made in found] == [*"abcde"]
+    assert all(made.compiled and not made.closed for _, made in found)
+
+
+def test_not_too_far_ahead(cores):
+    making = Making()
+    for i, _ in enumerate(ahead.ready(planned(*"abcdefgh"), making, always)):
+        time.sleep(0.03)
+        assert len(making.made) <= i + 1 + (3 if cores > 3 else 2), "the one in training, and so many more"
+        assert i > 5 or len(making.made) > i + 1, "but some"
+
+
+def test_what_waits_for_a_search_is_made_when_it_is_over(cores):
+    over, making, seen = set(), Making(), []
+    for run, _ in ahead.ready(planned(*"abcd", c=("a", "b")), making, over.__contains__):
+        time.sleep(0.02)
+        assert "c" not in making.made or {"a", "b"} <= over
+        over.add(run.name)
+        seen.append(run.name)
+    assert seen == [*"abcd"], "and nothing overtakes it"
+
+
+def test_folders_are_closed_when_nobody_goes_on():
+    making = Making(late=("b",))
+    runs = ahead.ready(planned(*"abcdef"), making, always)
+    _, first = next(runs)
+    runs.close()
+    assert not first.closed, "that is whoever took it"
+    assert all(made.closed for name, made in making.made.items() if name != "a")
+
+
+def test_an_error_is_raised_where_the_run_is_due_and_lets_go_of_the_others():
+    making = Making(failing=("b",))
+    runs = ahead.ready(planned(*"abcd"), making, always)
+    assert next(runs)[0].name == "a"
+    with pytest.raises(OSError, match="no room for b"):
+        next(runs)
+    assert all(made.closed for name, made in making.made.items() if name != "a")

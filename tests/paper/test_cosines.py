@@ -1,0 +1,81 @@
+"""Cosines beside the paper's: means over networks, draws and time, found by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from made_up_runs import aligned, run
+
+from otpe.paper import cosines, numbers
+from otpe.studies import align
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two draws, two moments, two networks, three layers: kernel cosines from the first layer to the output."""
+
+    def drawn(shift):
+        moments = [
+            {"otpe": [[0.5 + shift, 0.8, 1.0], [0.7 + shift, 0.9, 1.0]], "ostl": [[0.1, 0.4, 1.0], [None, None, None]]},
+            {"otpe": [[0.6 + shift, 0.8, 1.0], [0.8 + shift, 0.9, 1.0]], "ostl": [[0.3, 0.6, 1.0], [0.2, 0.5, 1.0]]},
+        ]
+        return run(tmp_path, "bptt", [[0.5, 0.5]] * 2, alignment=[aligned(each) for each in moments])
+
+    return [drawn(0.0), drawn(0.1)]
+
+
+def test_networks_of_all_draws_stand_side_by_side(runs):
+    found = cosines.together([align.along(each.metrics) for each in runs])["otpe"]
+    assert found.steps.tolist() == [10, 20]
+    np.testing.assert_allclose(found.cosine[:, :, 0, 0], [[0.5, 0.7, 0.6, 0.8], [0.6, 0.8, 0.7, 0.9]])
+    np.testing.assert_allclose(found.cosine[:, :, 0, 1], found.cosine[:, :, 0, 0] / 2, err_msg="biases")
+    np.testing.assert_allclose(found.size, found.cosine * 2)
+    assert found.model.shape == (2, 4)
+
+
+def test_mean_and_spread_are_over_networks_and_time_output_first(runs):
+    told = cosines.section(runs, ("otpe", "ostl", "ottt"), "my digits", cosines.beside_three)
+    (columns, rows) = told["tables"][0].columns, told["tables"][0].rows
+    assert columns == ["rule", "O", "H2", "H1", "model", "ratio of norms"]
+    assert rows[0] == ["otpe", "1.000 ± 0.000", "0.850 ± 0.050", "0.700 ± 0.122", "0.070 ± 0.012", "0.140 ± 0.024"]
+    assert rows[1][1:4] == ["1.000 ± 0.000", "0.500 ± 0.082", "0.200 ± 0.082"], "null does not count"
+    assert len(rows) == 2, "a rule that was not measured is not there"
+    assert "on my digits" in told["lead"]
+    assert told["lead"].endswith("the highest mean is 0.70 (OTPE).")
+    kernels = told["figures"][0].panels[0]
+    assert kernels.bars[0].values == pytest.approx([1, 0.85, 0.7])
+    over = told["figures"][2].panels[2]
+    assert (over.title, over.lines[1].y) == ("H1", pytest.approx([0.1, 0.25]))
+    against = {(each.what, each.rule): each for each in told["against"]}
+    assert len(against) == 2 * 3 + 2
+    first = against["kernel cosine, H1", "otpe"]
+    assert (first.paper, first.ours, first.spread) == (0.862, pytest.approx(0.7), pytest.approx(math.sqrt(0.015)))
+    assert against["kernel cosine, O", "ostl"].paper == 1.0
+    assert against["kernel cosine, H2", "ostl"].ours == pytest.approx(0.5)
+    assert against["cosine, whole model", "otpe"].ours == pytest.approx(0.07)
+    assert against["cosine, whole model", "otpe"].paper == numbers.COSINES_MODEL["otpe"]
+
+
+def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
+    early, late = ([[h1, 0.3, 0.4, 0.5, 1.0]] for h1 in (0.9, 0.2))
+    found = run(tmp_path, "bptt", [[0.5]] * 3, alignment=[aligned({"otpe": each}) for each in (early, late, late)])
+    along = align.along(found.metrics)
+    beside = {each.what: each for each in cosines.beside_five(along, last=20)}
+    assert [*beside] == [f"kernel cosine, {name}" for name in ("O", "H4", "H3", "H2", "H1")]
+    assert beside["kernel cosine, H1"].ours == pytest.approx(0.2)
+    assert [each.paper for each in beside.values()] == [*numbers.COSINES_5["otpe"]]
+    assert {each.what: each.ours for each in cosines.beside_five(along, last=30)}["kernel cosine, H1"] > 0.4
+    assert cosines.beside_three(along)[0].what == "cosine, whole model", "kernels of another depth are not compared"
+
+
+def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
+    moment = aligned({"ostl": [[None, 0.3, 1.0]], "otpe": [[-0.4, 0.3, 1.0]]})
+    found = run(tmp_path, "bptt", [[0.5]], alignment=[moment])
+    told = cosines.section([found], ("ostl", "otpe"), "my digits")
+    assert told["lead"].endswith("the highest mean is -0.40 (OTPE).")
+    assert told["tables"][0].rows[0][3] == "nan"
+    assert told["against"] == []
+
+
+def test_no_run_by_bptt():
+    assert cosines.section([], ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}

@@ -1,0 +1,177 @@
+"""`otpe reproduce`: what is missing is trained, what is there is not, and every item is told. Nothing is trained here."""
+
+import errno
+import json
+from dataclasses import replace
+
+import made_up_runs
+import pytest
+from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, told
+
+from otpe import cli, files
+from otpe.paper import run as reproduction
+from otpe.paper.items import ITEMS
+from otpe.paper.run import prepared_reproduction, reproduce
+from otpe.runs import folder, signals
+
+
+def test_folders_sections_order_and_report(ran, config):
+    assert reproduce(config) == config.out / "report.html"
+    assert ran.reports == [(config.out, config.out / "report.html")]
+    assert json.loads((config.out / "order.json").read_text()) == [ITEM, "cosines-t-randman", "online-t-randman"]
+    for name in RANDMAN:
+        section = told(config, name)
+        assert (section.name, section.title, section.where) == (name, ITEMS[name].title, ITEMS[name].where)
+        assert section.command == f"otpe reproduce {name} --quick --root {config.root}"
+        assert all((config.out / "runs" / run / "result.json").exists() for run in section.settings["runs"])
+        assert section.settings["dataset"] == "t-randman"
+        assert section.seconds >= 2.0 * len(section.settings["runs"])
+        assert section.remarks[-1] == reproduction.MADE_SMALL
+        assert [*section.against] == [], "so small that nothing can be compared"
+    assert set(ran) == {run for name in RANDMAN for run in told(config, name).settings["runs"]}
+    assert len(ran) == len(set(ran)), "each run once, however many items need it"
+
+
+def test_every_item_that_has_runs_can_be_told(ran, config, recordings):
+    names = tuple(name for name in ITEMS if name != "complexity" and not name.startswith("landscape"))
+    reproduce(replace(config, items=names[::-1]))
+    assert json.loads((config.out / "order.json").read_text()) == [*names], "in the paper's order"
+    for name in names:
+        section = told(config, name)
+        assert section.figures or section.tables
+        official = [remark for remark in section.remarks if "not the official SHD files" in remark]
+        assert not official, "that is said where numbers can be compared"
+
+
+def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, config, recordings, monkeypatch):
+    scale = replace(reproduction.QUICK, name="full")
+    monkeypatch.setattr(reproduction, "FULL", scale)
+    reproduce(replace(config, quick=False, items=("offline-digits", ITEM), digits="my digits"))
+    section = told(config, "offline-digits")
+    assert section.against
+    assert section.remarks == [
+        "These recordings are not the official SHD files, on which the paper's numbers are. For those: otpe data shd"
+        f" --root {config.root} --download, and the same command without --digits."
+    ]
+    assert "my digits" in section.lead
+    assert not any("official" in remark for remark in told(config, ITEM).remarks)
+
+
+def test_a_second_time_nothing_is_trained(ran, config):
+    reproduce(config)
+    before = {path: path.stat().st_mtime_ns for path in config.out.glob("runs/*/*.json*")}
+    sections = [replace(told(config, name), seconds=0) for name in RANDMAN]
+    ran.clear()
+    ran.prepared.clear()
+    reproduce(config)
+    assert not ran
+    assert not ran.prepared
+    assert before == {path: path.stat().st_mtime_ns for path in config.out.glob("runs/*/*.json*")}
+    assert sections == [replace(told(config, name), seconds=0) for name in RANDMAN]
+
+
+def test_the_best_rate_of_a_search_is_that_of_the_final_run(ran, config):
+    best = {"otpe": 1e-3, "ostl": 3e-3, "deep-otpe": 1e-3}
+    ran.accuracy = lambda c: 0.9 if c.learning_rate == best[c.rule] else 0.4
+    reproduce(replace(config, items=("online-t-randman",)))
+    for rule, rate in best.items():
+        found = folder.read_json(config.out / "runs" / f"t-randman-online-{rule}" / "config.json")
+        assert found["learning_rate"] == rate
+    rows = told(config, "online-t-randman").tables[0].rows
+    assert {row[0]: row[-1] for row in rows} == {"otpe": "0.001", "ostl": "0.003", "deep-otpe": "0.001"}
+
+
+def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
+    ran.diverging = {OTPE, "t-randman-rate-0.003-ostl"}
+    ran.accuracy = lambda c: c.learning_rate * 100
+    assert cli.main(line(config)) == 1
+    why = "step 3: weights or loss are not finite any more"
+    assert f"  {OTPE}: {why}\n" in capsys.readouterr().out
+    section = told(config, ITEM)
+    assert section.remarks[-2:] == [f"{OTPE}: {why}", reproduction.MADE_SMALL]
+    rows = {row[0]: row[1] for row in section.tables[0].rows}
+    assert rows["otpe"] == "no run"
+    assert rows["bptt"] == rows["ostl"] == "0.500 ± 0.000"
+    assert told(config, "cosines-t-randman").remarks == [reproduction.MADE_SMALL]
+    assert f"t-randman-rate-0.003-ostl: {why}" in told(config, "online-t-randman").remarks
+    final = folder.read_json(config.out / "runs" / "t-randman-online-ostl" / "config.json")
+    assert final["learning_rate"] == 1e-3, "of the search that came to its end"
+    assert ran.reports
+
+
+def test_without_a_run_by_bptt(ran, config):
+    ran.diverging = {BPTT}
+    reproduce(replace(config, items=(ITEM, "cosines-t-randman", "landscape-t-randman")))
+    assert told(config, "cosines-t-randman").lead == "There is no run by BPTT to compare with."
+    assert told(config, "landscape-t-randman").lead == "There is no run by BPTT, whose plane it is."
+    assert told(config, ITEM).tables[0].rows[0][:2] == ["bptt", "no run"]
+
+
+@pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (signals.StoppedError(15, "saved"), 143)])
+def test_a_stop_says_how_to_go_on_and_it_goes_on(ran, config, capsys, stop, status):
+    ran.raising = {OTPE: stop}
+    assert cli.main(line(config)) == status
+    assert f"otpe: stopped, and saved in {config.out}. Give the same command again to go on" in capsys.readouterr().err
+    assert (config.out / "cosines-t-randman" / "section.json").exists(), "it needs BPTT's run only, which is over"
+    assert not (config.out / ITEM / "section.json").exists()
+    assert not ran.reports
+    done, ran.raising = [name for name in ran if name != OTPE], {}
+    ran.clear()
+    assert cli.main(line(config)) == 0
+    assert OTPE in ran
+    assert not {*done} & {*ran}
+
+
+def test_a_crash_in_the_middle_changes_nothing_in_the_end(ran, config):
+    reproduce(config)
+    whole = [replace(told(config, name), seconds=0, command="") for name in RANDMAN]
+    other = replace(config, out=config.out.with_name("other"))
+    for name in (OTPE, "t-randman-online-otpe"):
+        ran.raising = {name: RuntimeError("a bug")}
+        with pytest.raises(RuntimeError, match="a bug"):
+            reproduce(other)
+    ran.raising = {}
+    reproduce(other)
+    assert [replace(told(other, name), seconds=0, command="") for name in RANDMAN] == whole
+
+
+def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):
+    write = files.write_atomically
+
+    def full(path, content):
+        if path.name == "section.json" and path.parent.name == ITEM:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, content)
+
+    monkeypatch.setattr(files, "write_atomically", full)
+    assert cli.main(line(config)) == 1
+    said = capsys.readouterr().err
+    assert "otpe: [Errno 28] No space left on device" in said
+    assert "What was written until then is kept." in said
+    assert (config.out / "cosines-t-randman" / "section.json").exists()
+    assert (config.out / "runs" / OTPE / "result.json").exists()
+    monkeypatch.setattr(files, "write_atomically", write)
+    done = set(ran)
+    ran.clear()
+    assert cli.main(line(config)) == 0
+    assert not done & {*ran}
+
+
+def test_a_full_disk_when_nothing_was_begun_lets_go_of_the_folder(ran, config, capsys, monkeypatch):
+    complexity = ITEMS["complexity"]
+    monkeypatch.setitem(ITEMS, "complexity", replace(complexity, tell=lambda _: _raise(OSError("no space"))))
+    reproduction_ = prepared_reproduction(replace(config, items=("complexity",)))
+    with pytest.raises(OSError, match="no space"):
+        reproduction_()
+    assert reproduction_.lock.closed
+
+
+def _raise(error):
+    raise error
+
+
+def test_the_machine_is_the_one_that_the_runs_were_made_on(ran, config, monkeypatch):
+    reproduce(config)
+    monkeypatch.setattr(folder, "provenance", lambda: {**made_up_runs.MACHINE, "device": "cpu: cpu"})
+    reproduce(config)
+    assert told(config, ITEM).machine == made_up_runs.MACHINE

@@ -1,0 +1,121 @@
+"""`otpe reproduce` and what it is given: recordings that are not there, folders that are others', bad settings."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from reproductions import ITEM, OTPE, line, told
+
+from otpe import cli
+from otpe.paper import run as reproduction
+from otpe.paper.config import ReproduceConfig
+from otpe.paper.items import ITEMS
+from otpe.paper.run import prepared_reproduction, reproduce
+from otpe.runs import task
+
+
+def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, config, capsys):
+    config = replace(config, items=("offline-digits", ITEM))
+    assert cli.main(line(config)) == 0
+    why = f"Not run: there are no recordings in {config.root}. Get them with: otpe data shd --root {config.root} --download"
+    assert f"  offline-digits: {why}\n" in capsys.readouterr().out
+    section = told(config, "offline-digits")
+    assert (section.lead, [*section.remarks]) == ("Left out.", [why, reproduction.MADE_SMALL])
+    assert told(config, ITEM).tables
+    assert {name.split("-")[0] for name in ran} == {"t"}
+
+
+def test_recordings_that_come_later_are_used_and_when_they_go_their_sections_stay(ran, config, recordings):
+    config = replace(config, items=("offline-digits",))
+    away = replace(config, root=config.root / "away")
+    reproduce(away)
+    reproduce(config)
+    section = told(config, "offline-digits")
+    assert section.tables
+    reproduce(away)
+    assert told(config, "offline-digits") == section
+
+
+def test_finished_runs_on_other_recordings_are_refused(ran, config, recordings, monkeypatch):
+    config = replace(config, items=("offline-digits",))
+    reproduce(config)
+    for path in config.out.glob("runs/*/config.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "data": "fingerprint"}))
+    reproduce(config)
+    monkeypatch.setattr(task, "fingerprint", lambda *_: "another")
+    with pytest.raises(FileExistsError, match=r"other settings: data was 'fingerprint', now is 'another'"):
+        reproduce(config)
+
+
+def test_a_run_of_other_settings_is_refused(ran, config):
+    reproduce(config)
+    path = config.out / "runs" / OTPE / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "batch": 5}))
+    with pytest.raises(FileExistsError, match=rf"{OTPE} belongs to a run with other settings: batch was 5, now is 32"):
+        reproduce(config)
+
+
+def test_another_scale_or_precision_in_the_folder_is_refused(ran, config):
+    reproduce(config)
+    with pytest.raises(FileExistsError, match=r"scale was 'quick', now is 'full'"):
+        reproduce(replace(config, quick=False))
+    with pytest.raises(FileExistsError, match=r"precision was 'float32', now is 'tf32'"):
+        reproduce(replace(config, precision="tf32"))
+
+
+def test_a_folder_with_other_things_is_refused_and_left_alone(ran, config):
+    config.out.mkdir()
+    (config.out / "thesis.tex").write_text("")
+    with pytest.raises(FileExistsError, match=r"holds other things \(thesis.tex\), but no reproduction. Name another"):
+        reproduce(config)
+    assert [path.name for path in config.out.iterdir()] == ["thesis.tex"]
+    with pytest.raises(NotADirectoryError, match="which is a file, expected a folder"):
+        reproduce(replace(config, out=config.out / "thesis.tex"))
+
+
+def test_one_process_at_a_time(ran, config):
+    prepared = prepared_reproduction(config)
+    with pytest.raises(FileExistsError, match="where another process is at work"):
+        prepared_reproduction(config)
+    prepared()
+    prepared_reproduction(config).lock.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["offline-t-randmann"], r"item 'offline-t-randmann' is not known. Did you mean 'offline-t-randman'"),
+        ([ITEM, "--quick", "--fine"], "quick and fine are both given, expected one of them"),
+        ([ITEM, "--checkpoint-seconds", "-1"], "checkpoint_seconds is -1.0, expected seconds"),
+    ],
+)
+def test_bad_input_is_told_before_anything_is_made(ran, tmp_path, capsys, given, words):
+    assert cli.main(["reproduce", *given, "--out", str(tmp_path / "out")]) == 2
+    assert re.search(words, capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_the_wrong_kind():
+    with pytest.raises(TypeError, match=r"config is a str, expected otpe.ReproduceConfig"):
+        reproduce("complexity")
+
+
+def test_the_list_names_all_items(capsys, tmp_path):
+    assert cli.main(["reproduce", "--list", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said and item.where in said for name, item in ITEMS.items())
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_are_named_after_the_scale(ran, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for given, name in (({"quick": True}, "reproduce-quick"), ({"fine": True}, "reproduce-fine"), ({}, "reproduce")):
+        prepared = prepared_reproduction(ReproduceConfig(items=("complexity",), **given))
+        prepared.lock.close()
+        assert (tmp_path / "runs" / name / "config.json").exists()
+
+
+def test_what_the_recordings_are_called(config):
+    assert reproduction.digits_name(replace(config, digits="mine")) == "mine"
+    assert reproduction.digits_name(config) == "recordings in SHD's layout"

@@ -1,0 +1,124 @@
+"""From searches, runs online and tables of digits to what the report says, with answers found by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from made_up_runs import run
+
+from otpe.charts.kinds import Heat
+from otpe.paper import digits, online
+
+NAN = math.nan
+
+
+@pytest.fixture
+def search(tmp_path):
+    """Three rates of OTPE, two of OSTL; the best at the end is not the one with the best test."""
+
+    def tried(rule, rate, end, test):
+        valid = [[0.9, 0.9]] * 6 + [[end, end]] * 2
+        return run(tmp_path, rule, valid, test=test, learning_rate=rate, mode="online")
+
+    return {
+        "otpe": [
+            tried("otpe", 1e-3, 0.5, [0.1, 0.3]), tried("otpe", 1e-4, 0.7, [0.4, 0.4]), tried("otpe", 4e-4, None, [0.9, 0.9])
+        ],
+        "ostl": [tried("ostl", 1e-3, 0.6, [0.5, 0.7]), tried("ostl", 1e-4, 0.6, [0.2, 0.2])],
+        "ottt": [],
+    }  # fmt: skip
+
+
+def test_a_search_compares_the_end_of_a_run(search):
+    assert online.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "the last quarter, not all"
+    assert online.score(search["otpe"][0], last=10) == pytest.approx(0.5)
+    assert math.isnan(online.score(search["otpe"][2], 10))
+    for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
+        assert online.best([search["otpe"][i] for i in order], 10).result["learning_rate"] == 1e-4
+    assert online.best(search["ostl"], 10).result["learning_rate"] == 1e-3, "the first of equals"
+
+
+def test_the_table_of_a_search_has_all_rates(search):
+    table = online.tried(search, 10)
+    assert table.columns == ["rule", "0.001", "0.0004", "0.0001"]
+    assert table.rows[0] == ["otpe", "0.500", "nan", "0.700"]
+    assert table.rows[1:] == [["ostl", "0.600", "no run", "0.600"], ["ottt", *["no run"] * 3]]
+    assert "at the end of 80 mini-batches" in table.caption
+
+
+def test_the_online_section_has_final_runs_and_the_search(search):
+    told = online.section({"otpe": search["otpe"][1], "ostl": None}, search, 10, "R-Randman")
+    assert [line.name for line in told["figures"][0].panels[0].lines] == ["otpe"]
+    accuracies, rates = told["tables"]
+    assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "one", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
+    assert accuracies.rows[1][1] == "no run"
+    assert rates == online.tried(search, 10)
+
+
+def test_rates_give_a_panel_per_size_and_a_line_per_rule(search):
+    told = digits.rates({(32, 32): search, (16,) * 4: {"otpe": search["otpe"][:1]}}, 10, "my digits")
+    wide, deep = told["figures"][0].panels
+    assert (wide.title, deep.title, wide.log_x) == ("3 layers of 32", "5 layers of 16", True)
+    assert [line.name for line in wide.lines] == ["otpe", "ostl", "ottt"]
+    assert [*wide.lines[0].x] == [1e-4, 4e-4, 1e-3]
+    assert wide.lines[0].y == pytest.approx([0.4, 0.9, 0.2])
+    assert wide.lines[0].spread == pytest.approx([0, 0, 0.1])
+    assert [table.name for table in told["tables"]] == ["rates-3-layers-of-32", "rates-5-layers-of-16"]
+    assert told["tables"][1].caption.startswith("5 layers of 16. The search:")
+
+
+def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(tmp_path):
+    def tested(rule, *test):
+        return run(tmp_path, rule, [[0.5] * len(test)], test=test)
+
+    otpe, ostl = tested("otpe", 0.70, 0.74), tested("ostl", 0.60, 0.64)
+    sizes = {
+        (128, 128): {"otpe": otpe, "ostl": ostl, "ottt": None, "deep-otpe": tested("deep-otpe", 0.8)},
+        (512, 512): {"otpe": ostl, "ostl": otpe, "ottt": tested("ottt", 0.62)},
+        (64, 64): {"otpe": otpe, "ostl": None},
+    }
+    told = digits.table(sizes, "offline", "my digits")
+    rows = told["tables"][0].rows
+    assert rows[0] == ["otpe", "3", "128", "72.0 ± 2.0", "72.5 ± 0.7", "0.001"]
+    assert rows[2] == ["ottt", "3", "128", "", "64.3 ± 1.0", ""]
+    assert rows[3] == ["deep-otpe", "3", "128", "80.0", "", "0.001"], "ours has no number in the paper"
+    assert rows[7] == ["otpe", "3", "64", "72.0 ± 2.0", "", "0.001"], "nor has another size"
+    assert [(each.rule, each.what) for each in told["against"]] == [
+        *(("otpe", "test accuracy, 3 layers of 128"), ("ostl", "test accuracy, 3 layers of 128")),
+        *((rule, "test accuracy, 3 layers of 512") for rule in ("otpe", "ostl", "ottt")),
+    ]
+    first = told["against"][0]
+    assert (first.paper, first.paper_spread, first.ours, first.spread) == (
+        0.725, 0.007, pytest.approx(0.72), pytest.approx(0.02)
+    )  # fmt: skip
+    assert told["remarks"] == [
+        "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OSTL (72.0 ± 2.0), offline, unlike in the paper.",
+        "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OTTT (62.0), offline, unlike in the paper.",
+    ]
+    assert digits.table(sizes, "online", "my digits")["tables"][0].rows[0][4] == "73.6 ± 1.4"
+    assert "from a search" in digits.table({}, "online", "my digits")["lead"]
+
+
+def test_slopes_give_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
+    def at(*test):
+        return run(tmp_path, "otpe", [[0.5, 0.5]], test=test)
+
+    found = {
+        "otpe": {(3, 32, 5): at(0.1, 0.3), (3, 32, 25): at(0.5, 0.5), (3, 64, 5): at(0.4, 0.4), (5, 32, 5): at(0.3, 0.3)},
+        "ostl": {},
+    }  # fmt: skip
+    told = digits.slopes(found, "my digits")
+    panels = told["figures"][0].panels
+    assert [panel.title for panel in panels] == ["otpe, 3 layers", "ostl, 3 layers", "otpe, 5 layers", "ostl, 5 layers"]
+    assert isinstance(panels[0], Heat)
+    assert (panels[0].columns, panels[0].rows, panels[0].x, panels[0].y) == (
+        ["32", "64"],
+        ["5", "25"],
+        "width",
+        "slope",
+    )
+    np.testing.assert_allclose(panels[0].values, [[0.2, 0.4], [0.5, NAN]])
+    np.testing.assert_allclose(panels[0].spread, [[0.1, 0], [0, NAN]])
+    np.testing.assert_allclose(panels[2].values, [[0.3, NAN], [NAN, NAN]])
+    assert told["tables"][0].rows == [["otpe", "3", "32", "25", "0.500 ± 0.000"]]
+    assert digits.slopes({"otpe": {}}, "my digits")["tables"][0].rows == []

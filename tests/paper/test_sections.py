@@ -1,0 +1,111 @@
+"""From runs offline to what the report says, with answers found by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from made_up_runs import MACHINE, run
+
+from otpe.paper import finished, numbers, offline
+
+NAN = math.nan
+
+
+def test_a_finished_run_is_read_and_an_unfinished_one_is_none(tmp_path):
+    found = run(tmp_path, "ostl", [[0.1, 0.2], [0.3, None], [0.5, 0.6]], test=[0.4, 0.6], learning_rate=0.02)
+    assert found.rule == "ostl"
+    assert found.steps.tolist() == [10, 20, 30]
+    np.testing.assert_array_equal(found.along("valid_accuracy"), [[0.1, 0.2], [0.3, NAN], [0.5, 0.6]])
+    np.testing.assert_allclose(found.last("valid_accuracy", 20), [0.4, 0.6], err_msg="null does not count")
+    np.testing.assert_array_equal(found.last("valid_accuracy", 10), [0.5, 0.6])
+    assert found.test.tolist() == [0.4, 0.6]
+    assert found.about["device"] == MACHINE["device"]
+    (found.path / "result.json").unlink()
+    assert finished.read(found.path) is None
+
+
+def test_a_curve_is_the_mean_over_networks_and_draws_and_has_a_hundred_points_at_most(tmp_path):
+    a = run(tmp_path, "otpe", [[0.0, 0.2]] * 200, every=5)
+    b = run(tmp_path, "otpe", [[0.4, 0.6], [0.8, None]] * 100, every=5)
+    line = finished.curve([a, b], "valid_accuracy")
+    assert line.name == "otpe"
+    assert [*line.x] == list(range(10, 1001, 10))
+    np.testing.assert_allclose(line.y, np.full(100, (0 + 0.2 + 0.6 + 0.6) / 4))
+    np.testing.assert_allclose(line.spread, np.full(100, np.std([0, 0.2, 0.6, 0.6])))
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two draws by three rules; OSTL is missing on the first of them, OTTT everywhere."""
+    return {
+        "bptt": [
+            run(tmp_path, "bptt", [[0.0, 0.0], [0.6, 0.8]], test=[0.5, 0.7], loss=[[9, 9], [1, 2]], manifolds=0),
+            run(tmp_path, "bptt", [[0.0, 0.0], [0.3, 0.5]], test=[0.3, 0.5], loss=[[9, 9], [3, 4]], manifolds=1),
+        ],
+        "otpe": [
+            run(tmp_path, "otpe", [[0.0, 0.0], [0.7, 0.8]], manifolds=0),
+            run(tmp_path, "otpe", [[0.0, 0.0], [0.3, None]], manifolds=1),
+        ],
+        "ostl": [run(tmp_path, "ostl", [[0.0, 0.0], [0.2, 0.4]], manifolds=1)],
+        "ottt": [],
+    }
+
+
+def test_accuracies_have_means_of_draws_tests_and_losses_and_say_where_there_is_no_run(runs):
+    bptt, otpe, ostl, ottt = offline.accuracies(runs, last=10).rows
+    assert bptt == ["bptt", "0.550 ± 0.180", "0.400 to 0.700", "0.500 ± 0.141", "2.500 ± 1.118", "0.001"]
+    assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null does not count"
+    assert ostl[1:3] == ["0.300 ± 0.100", "one"]
+    assert ottt == ["ottt", "no run", "", "", "", ""]
+    assert offline.accuracies(runs, last=20).rows[0][1] == "0.275 ± 0.090"
+    assert "mean of the last 1,000 mini-batches" in offline.accuracies(runs, last=1000).caption
+
+
+def test_the_papers_numbers_stand_beside_the_means_of_all_networks(runs):
+    found = offline.beside(runs, {"otpe": 0.8, "bptt": 0.9, "ottt": 0.7, "f-otpe": 0.5}, "what", "valid_accuracy", 10)
+    assert [each.rule for each in found] == ["otpe", "bptt"], "where there is something to compare"
+    assert (found[1].what, found[1].paper, found[1].percent) == ("what", 0.9, True)
+    assert (found[1].ours, found[1].spread) == (pytest.approx(0.55), pytest.approx(np.std([0.6, 0.8, 0.3, 0.5])))
+    (loss,) = offline.beside(runs, {"bptt": 2.0}, "what", "loss", 10)
+    assert (loss.ours, loss.percent) == (pytest.approx(2.5), False)
+
+
+def test_the_distance_from_bptt_is_taken_network_by_network_on_the_same_draw(runs):
+    otpe, ostl = offline.from_bptt(runs, {"otpe": 0.007, "ostl": -0.038, "ottt": -0.086}, 10)
+    apart = [0.7 - 0.6, 0.8 - 0.8, 0.3 - 0.3]
+    assert (otpe.ours, otpe.spread) == (pytest.approx(np.mean(apart)), pytest.approx(np.std(apart)))
+    assert (ostl.ours, ostl.spread) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-9)), "its only draw is the second"
+    assert otpe.percent
+    runs["bptt"] = runs["bptt"][:1]
+    (otpe,) = offline.from_bptt(runs, {"otpe": 0.007, "ostl": -0.038}, 10)
+    assert otpe.ours == pytest.approx(0.05)
+    for none in ({**runs, "bptt": []}, {"otpe": runs["otpe"]}):
+        assert offline.from_bptt(none, {"otpe": 0.007}, 10) == []
+
+
+def test_sections_of_randman(runs):
+    told = offline.randman(runs, 10, "t-randman")
+    assert "Offline training on T-Randman: 2 draws of the manifolds" in told["lead"]
+    assert [each.what for each in told["against"]] == ["validation accuracy above BPTT's"] * 2
+    assert told["remarks"][0] == "The paper gives accuracies on T-Randman as distances from BPTT only."
+    accuracy, loss = told["figures"][0].panels
+    assert [line.name for line in accuracy.lines] == [line.name for line in loss.lines] == ["bptt", "otpe", "ostl"]
+    assert accuracy.lines[0].y == pytest.approx([0, 0.55])
+    assert loss.lines[0].y == pytest.approx([9, 2.5])
+    told = offline.randman(runs, 10, "r-randman")
+    assert {each.rule: each.paper for each in told["against"]} == {
+        rule: numbers.R_RANDMAN[rule] for rule in ("bptt", "otpe", "ostl")
+    }
+    assert len(told["remarks"]) == 1
+    nothing = offline.randman({"bptt": [], "otpe": []}, 10, "r-randman")
+    assert not nothing["against"]
+    assert not nothing["figures"][0].panels[0].lines
+
+
+def test_the_section_of_offline_digits_compares_accuracy_and_loss(runs):
+    told = offline.digits({rule: each[:1] for rule, each in runs.items()}, 10, "my digits")
+    assert [(each.what, each.paper) for each in told["against"] if each.rule == "bptt"] == [
+        ("validation accuracy at the end", 0.946),
+        ("training loss at the end", 2.196),
+    ]
+    assert "on my digits" in told["lead"]

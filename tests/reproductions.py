@@ -1,0 +1,14 @@
+"""A reproduction of three items, its command line, and what it has told."""
+
+from otpe.charts.kinds import from_json
+
+ITEM, BPTT, OTPE = "offline-t-randman", "t-randman-0-offline-bptt", "t-randman-0-offline-otpe"
+RANDMAN = (ITEM, "cosines-t-randman", "online-t-randman")
+
+
+def line(config, *more):
+    return ["reproduce", *config.items, "--quick", "--out", str(config.out), "--root", str(config.root), *more]
+
+
+def told(config, item):
+    return from_json((config.out / item / "section.json").read_text())
