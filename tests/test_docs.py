@@ -9,6 +9,7 @@ import pytest
 
 import otpe
 from otpe import cli
+from otpe.paper.items import ITEMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -68,3 +69,9 @@ def test_the_cli_reference_has_the_options_of_the_help(verb, capsys, monkeypatch
     shown = re.findall(r"^\W*?(--[a-z][a-z-]*)", capsys.readouterr().out, re.MULTILINE)
     section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split(f"## otpe {verb}\n")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(--[a-z-]+)`", section, re.MULTILINE) == shown
+
+
+def test_the_items_of_the_paper_are_those_of_the_command():
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.+) \| (.+) \|$", page.split("## Items")[1].split("\n## ")[0], re.MULTILINE)
+    assert rows == [(name, item.where, item.title) for name, item in ITEMS.items()]

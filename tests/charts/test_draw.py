@@ -42,6 +42,13 @@ def test_files(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "curves.png", "curves.svg"]
 
 
+@pytest.mark.parametrize(("panels_shown", "across", "down"), [(1, 1, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2), (7, 3, 3)])
+def test_rows_are_as_even_as_can_be(panels_shown, across, down):
+    canvas = draw._canvas([LINES] * panels_shown, figures.legend(figure(LINES)), None)
+    shape = canvas.axes[0].get_subplotspec().get_gridspec().get_geometry()
+    assert shape == (down, across)
+
+
 def test_a_name_stays_in_its_folder(tmp_path):
     written = draw.draw(figure(LINES, name="../../a b"), tmp_path)
     assert {path.parent for path in written} == {tmp_path}

@@ -93,8 +93,9 @@ def _canvas(
     with matplotlib.rc_context(STYLE):
         width = max((panels.size(panel)[0] for panel in shown), default=4)
         height = max((panels.size(panel)[1] for panel in shown), default=3)
-        across = max(1, min(ACROSS, len(shown), int(WIDEST // width)))
-        down = max(1, -(-len(shown) // across))
+        most = max(1, min(ACROSS, int(WIDEST // width)))
+        down = max(1, -(-len(shown) // most))
+        across = max(1, -(-len(shown) // down))  # rows as even as can be: four panels are two and two
         below = 0.25 * -(-len(looks) // max(1, int(across * width / 2.2))) if legend else 0
         room = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
         canvas = Canvas(figsize=(across * width, down * height + below), layout=room)
