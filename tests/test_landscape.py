@@ -120,8 +120,9 @@ def test_the_landscape_of_a_network(case, readout):
     off = jax.tree.map(lambda a: jnp.stack([a, 3 * a]), initial)
     mask = np.arange(7)[:, None] < np.array([7, 4, 5])
     found = landscape(
-        net, initial, final, {"bptt": way, "otpe": off}, spikes, labels, mask, grid=4, margin=0.25, readout=readout
+        net, initial, final, {"otpe": off, "bptt": way}, spikes, labels, mask, grid=4, margin=0.25, readout=readout
     )
+    assert list(found.coordinates) == list(found.explained) == ["otpe", "bptt"], "the order given"
     far = np.linalg.norm(flat(final) - flat(initial))
     np.testing.assert_allclose(found.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
     np.testing.assert_allclose(found.explained["bptt"], [np.nan, 1, 1])
