@@ -73,5 +73,7 @@ def test_the_cli_reference_has_the_options_of_the_help(verb, capsys, monkeypatch
 
 def test_the_items_of_the_paper_are_those_of_the_command():
     page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (.+) \| (.+) \|$", page.split("## Items")[1].split("\n## ")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z0-9-]+)` \| (.+) \| (.+) \|$", page.split("## Items")[1].split("\n## ")[0], re.MULTILINE
+    )
     assert rows == [(name, item.where, item.title) for name, item in ITEMS.items()]
