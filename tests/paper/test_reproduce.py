@@ -12,7 +12,9 @@ from otpe import cli, files
 from otpe.paper import run as reproduction
 from otpe.paper.items import ITEMS
 from otpe.paper.run import prepared_reproduction, reproduce
-from otpe.runs import folder, signals
+from otpe.runs import folder, signals, task
+
+MAKE_DATA = task.named
 
 
 def test_folders_sections_order_and_report(ran, config):
@@ -97,6 +99,25 @@ def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
     final = folder.read_json(config.out / "runs" / "t-randman-online-ostl" / "config.json")
     assert final["learning_rate"] == 1e-3, "of the search that came to its end"
     assert ran.reports
+    ran.clear()
+    assert cli.main(line(config)) == 1
+    assert not ran, "what has diverged once is not tried again"
+    assert told(config, ITEM).remarks == section.remarks
+
+
+def test_metrics_that_end_early(ran, config, capsys):
+    reproduce(config)
+    path = config.out / "runs" / OTPE / "metrics.jsonl"
+    path.write_text(path.read_text()[:-30])
+    assert cli.main(line(config)) == 1
+    said = f"{path} is damaged: it ends before the run did. Remove {path.parent} to train it again."
+    assert said in capsys.readouterr().err
+
+
+def test_a_landscape_whose_weights_are_gone(ran, config, monkeypatch):
+    monkeypatch.setattr(task, "named", MAKE_DATA)
+    reproduce(replace(config, items=("landscape-t-randman",)))
+    assert "holds no weights along the way" in told(config, "landscape-t-randman").lead
 
 
 def test_without_a_run_by_bptt(ran, config):

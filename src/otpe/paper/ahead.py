@@ -8,20 +8,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
 
-from otpe.paper.finished import Finished
+from otpe.paper.finished import Diverged, Finished
 from otpe.paper.plan import Planned
 from otpe.runs.run import Run
 
-Ready = TypeVar("Ready", bound=Run | Finished)
+Ready = Run | Finished | Diverged
 
 
 def ready(
-    planned: Sequence[Planned], make: Callable[[Planned], Run | Finished], done: Callable[[str], bool]
-) -> Iterator[tuple[Planned, Run | Finished]]:
+    planned: Sequence[Planned], make: Callable[[Planned], Ready], done: Callable[[str], bool]
+) -> Iterator[tuple[Planned, Ready]]:
     """Each run in turn, ready to train. `done`: whether a run that another one waits for is over."""
-    waiting, begun = deque(planned), deque[tuple[Planned, Future[Run | Finished]]]()
+    waiting, begun = deque(planned), deque[tuple[Planned, Future[Ready]]]()
     threads = 2 if (os.cpu_count() or 1) > 3 else 1  # more would hold up the run, which needs Python now and then
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -41,7 +40,7 @@ def ready(
                         made.folder.close()
 
 
-def _compiled(make: Callable[[Planned], Run | Finished], planned: Planned) -> Run | Finished:
+def _compiled(make: Callable[[Planned], Ready], planned: Planned) -> Ready:
     made = make(planned)
     if isinstance(made, Run):
         made.compile()

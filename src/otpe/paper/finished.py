@@ -1,4 +1,4 @@
-"""A finished run as items look at it: its numbers and metrics. Weights may be gone."""
+"""A run that has come to its end, as items look at it: its numbers and metrics. Weights may be gone."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,9 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from otpe import files
 from otpe.charts.kinds import Line
 from otpe.runs import folder
 from otpe.studies.spread import mean, std, thinned
+
+DIVERGED = "diverged.txt"
 
 
 class Finished(NamedTuple):
@@ -38,12 +41,31 @@ class Finished(NamedTuple):
         return np.array(self.result["test_accuracy"], float)
 
 
-def read(path: Path) -> Finished | None:
-    """None where the run is not finished."""
+class Diverged(NamedTuple):
+    """A run that has no result, and will have none."""
+
+    about: dict[str, Any]
+    why: str
+
+
+def read(path: Path) -> Finished | Diverged | None:
+    """None where the run has not come to its end."""
+    if (path / DIVERGED).exists():
+        return Diverged(folder.read_json(path / "config.json"), (path / DIVERGED).read_text())
     if not (path / "result.json").exists():
         return None
     about, result = folder.read_json(path / "config.json"), folder.read_json(path / "result.json")
-    return Finished(path, about, result, folder.read_metrics(path))
+    metrics = folder.read_metrics(path)
+    if not metrics or metrics[-1]["step"] != result["steps"]:
+        raise OSError(
+            f"{path / 'metrics.jsonl'} is damaged: it ends before the run did. Remove {path} to train it again"
+        )
+    return Finished(path, about, result, metrics)
+
+
+def note_diverged(path: Path, why: str) -> None:
+    """So that the run is not tried again."""
+    files.write_atomically(path / DIVERGED, why)
 
 
 def curve(runs: Sequence[Finished], what: str) -> Line:

@@ -21,11 +21,11 @@ def section(
     if not runs.get(planes.REFERENCE):
         return {"lead": "There is no run by BPTT, whose plane it is."}
     net = settings.network(config, splits.train.units, len(splits.train.names))
-    kept = {rule: snapshots.read(run.path, net) for rule, run in runs.items() if run}
     batch = landscape.validation(config, splits, SAMPLES)
     try:
+        kept = {rule: snapshots.read(run.path, net) for rule, run in runs.items() if run}
         seen = planes.look(net, kept, batch, grid=grid, precision=config.precision, backend=config.backend)
-    except planes.NoPlaneError as error:
+    except (planes.NoPlaneError, FileNotFoundError) as error:
         return {"lead": f"There is no plane to look at: {error}"}
     files.write_atomically(out / "landscape.npz", planes.npz(seen))
     told = landscape.section(seen, title=f"Loss landscape of {name}")

@@ -12,7 +12,7 @@ from otpe.charts.kinds import Section, to_json
 from otpe.datasets import fetch
 from otpe.paper import ahead, finished, online
 from otpe.paper.config import ReproduceConfig
-from otpe.paper.finished import Finished
+from otpe.paper.finished import Diverged, Finished
 from otpe.paper.items import ITEMS, Item, Material
 from otpe.paper.plan import Plan, Planned
 from otpe.paper.progress import Whole
@@ -77,8 +77,8 @@ class Reproduction:
         self.say(f"{len(sections)} item{'s' * (len(sections) != 1)} in {time.monotonic() - began:.0f} s")
         return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
 
-    def _made(self, run: Planned) -> Run | Finished:
-        """The run, or what came out of it if it is finished."""
+    def _made(self, run: Planned) -> Run | Finished | Diverged:
+        """The run, or what came out of it if it has come to its end."""
         out = self.out / "runs" / run.name
         config = replace(run.config, out=out, resume=True)
         tried = [self.runs[name] for name in run.search if name in self.runs]
@@ -94,19 +94,19 @@ class Reproduction:
         folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
         return found
 
-    def _train(self, run: Planned, made: Run | Finished, bar: Whole) -> None:
-        part = bar.part(run.weight)
-        self.over[run.name] = None
+    def _train(self, run: Planned, made: Run | Finished | Diverged, bar: Whole) -> None:
+        part, where = bar.part(run.weight), self.out / "runs" / run.name
         if isinstance(made, Run):
             made.bar = part.named(run.name)
             made.warn = lambda text: None  # a search goes to the edges; what came out tells
             try:
                 made()
             except guards.DivergedError as error:
-                self.over[run.name] = str(error)
+                finished.note_diverged(where, str(error))
         part.finish()
-        found = finished.read(self.out / "runs" / run.name)
-        if found is not None:
+        found = finished.read(where)
+        self.over[run.name] = found.why if isinstance(found, Diverged) else None
+        if isinstance(found, Finished):
             self.runs[run.name] = found
 
     def _tell(self, waiting: dict[str, Item]) -> dict[str, Section]:
