@@ -33,7 +33,7 @@ def align(config: AlignConfig) -> dict[str, Along]:
     settings.check_kind(config, AlignConfig)
     result = prepared_align(config)()
     written(config, result)
-    return along(result.metrics)
+    return along(result.metrics, config.rules)
 
 
 def prepared_align(config: AlignConfig) -> Run:
@@ -46,8 +46,7 @@ def prepared_align(config: AlignConfig) -> Run:
 
 def written(config: AlignConfig, result: Result) -> Section:
     """What a report says about it, put into the run's folder."""
-    found = along(result.metrics)
-    found = {rule: found[rule] for rule in config.rules}
+    found = along(result.metrics, config.rules)
     networks = "one network" if config.seeds == 1 else f"mean ± σ over {config.seeds} networks"
     told = Section(
         name="align",
@@ -62,13 +61,14 @@ def written(config: AlignConfig, result: Result) -> Section:
     return told
 
 
-def along(metrics: Sequence[dict[str, Any]]) -> dict[str, Along]:
-    """From the lines of metrics.jsonl."""
+def along(metrics: Sequence[dict[str, Any]], rules: Sequence[str] | None = None) -> dict[str, Along]:
+    """From the lines of metrics.jsonl; all rules that are there, or these."""
     lines = [line for line in metrics if "alignment" in line]
     if not lines:
         raise ValueError("no line of these metrics has an alignment. Train with align, such as align=('otpe', 'ostl').")
     steps = np.array([line["step"] for line in lines])
-    return {name: _along(steps, [line["alignment"][name] for line in lines]) for name in lines[0]["alignment"]}
+    chosen = lines[0]["alignment"] if rules is None else rules
+    return {name: _along(steps, [line["alignment"][name] for line in lines]) for name in chosen}
 
 
 def _along(steps: np.ndarray, found: Sequence[dict[str, Any]]) -> Along:
