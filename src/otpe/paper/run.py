@@ -170,7 +170,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
             settings.checked(run.config)
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
     files.folder(out)
-    _check_strangers(out)
+    folder.check_strangers(out, "reproduction")
     lock = folder.locked(out)
     try:
         _check_scale(out, scale, config)
@@ -225,16 +225,6 @@ def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
     each = [folder.identity(run.config) for run in needed]
     shared = {name: value for name, value in each[0].items() if all(other[name] == value for other in each)}
     return {**shared, "runs": [run.name for run in needed]}
-
-
-def _check_strangers(out: Path) -> None:
-    """A folder that holds other things is refused before even a lock is put there."""
-    others = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
-    if others and not (out / "config.json").exists():
-        raise FileExistsError(
-            f"out is {str(out)!r}, which holds other things ({', '.join(others[:3])}), but no reproduction. Name"
-            " another folder."
-        )
 
 
 def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:

@@ -107,7 +107,7 @@ def opened(config: Settings, names: Sequence[str], mine: dict[str, Any]) -> Fold
         )
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.folder(path)
-    _check_strangers(path)
+    check_strangers(path, "run")
     lock = locked(path)
     try:
         _check(path, config, mine)
@@ -165,12 +165,12 @@ def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
         )
 
 
-def _check_strangers(path: Path) -> None:
+def check_strangers(path: Path, what: str) -> None:
     """A folder that holds other things is refused before even a lock is put there."""
     others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
     if others and not (path / "config.json").exists():
         raise FileExistsError(
-            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no run. Name another"
+            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no {what}. Name another"
             " folder."
         )
 
