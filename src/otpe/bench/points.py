@@ -161,7 +161,7 @@ def step(point: Point) -> Recipe:
     form = stepper(net, point.rule, batch=point.batch, **{"traces": "dense", **point.options})
 
     def function(params: Any, state: Any, x: Any, labels: Any) -> Any:
-        state, loss, grads = form.learn(params, state, x, labels)
+        state, _, loss, grads = form.learn(params, state, x, labels)
         return state, (loss, grads)
 
     def start(compiled: Any) -> Callable[[], Any]:

@@ -161,8 +161,8 @@ class StepForm(Protocol):
 
     def learn(
         self, params: Any, state: Any, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
-    ) -> tuple[Any, Array, tuple[Any, ...]]:
-        """`advance` and `emit` at once: the state, the loss and the gradient."""
+    ) -> tuple[Any, Any, Array, tuple[Any, ...]]:
+        """`advance` and `emit` at once: the state, the info, the loss and the gradient."""
         ...
 
     @property

@@ -92,9 +92,9 @@ class RtrlStepper:
 
     def learn(
         self, params: Any, state: State, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
-    ) -> tuple[State, Array, Any]:
+    ) -> tuple[State, Info, Array, Any]:
         state, info = self.advance(params, state, x)
-        return state, *self.emit(params, state, info, labels, weight)
+        return state, info, *self.emit(params, state, info, labels, weight)
 
     grows = False
 

@@ -96,7 +96,7 @@ class Stepper:
 
     def learn(
         self, params: Any, state: State, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
-    ) -> tuple[State, Array, tuple[Any, ...]]:
+    ) -> tuple[State, Info, Array, tuple[Any, ...]]:
         """`advance` and `emit` at once: the same, in fewer passes over the traces."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))
@@ -106,7 +106,7 @@ class Stepper:
             self.traces[i].learn(self._local(i), kept, params[i], signals[i], at)
             for i, (kept, at) in self._each(state, info)
         ]
-        return self._keep(state, [kept for kept, _ in learned]), loss, tuple(grads for _, grads in learned)
+        return self._keep(state, [kept for kept, _ in learned]), info, loss, tuple(grads for _, grads in learned)
 
     @property
     def grows(self) -> bool:

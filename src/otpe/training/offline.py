@@ -117,7 +117,7 @@ def _steps(
 
     def add_step(carry: Any, at: Any) -> Any:
         (state, total), (x_t, w_t) = carry, at
-        state, loss, grads = step_form.learn(params, state, x_t, y, w_t)
+        state, _, loss, grads = step_form.learn(params, state, x_t, y, w_t)
         share = steps if weight is None else 1
         return (state, jax.tree.map(lambda a, b: a + b / share, total, (loss, grads))), None
 

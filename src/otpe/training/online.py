@@ -123,7 +123,7 @@ def _gradient(
     def one(state: Any, at: Any) -> Any:
         x_t, running_t = at
         weight = None if running_t is None else _shares(running_t, params)
-        state, loss, grads = form.learn(params, state, x_t, y, weight)
+        state, _, loss, grads = form.learn(params, state, x_t, y, weight)
         return state, (loss, grads)
 
     if group == 1:

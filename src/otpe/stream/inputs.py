@@ -1,0 +1,88 @@
+"""What comes from a stream, looked at before anything is changed: type, shape, and numbers that make sense."""
+
+from typing import Any
+
+import numpy as np
+
+from otpe.network import Network
+from otpe.stream.programs import NO_LABEL
+
+
+def step(net: Network, x: Any) -> np.ndarray:
+    """Spikes of one time step [n_in], as 32-bit numbers of their own."""
+    found = _numbers(x, "x")
+    want = net.layers[0].in_shape
+    if found.shape != want:
+        raise ValueError(
+            f"x has the shape {list(found.shape)}, expected {list(want)}: one time step of the network's inputs."
+        )
+    return _checked(found, "x")
+
+
+def steps(net: Network, xs: Any) -> np.ndarray:
+    """Spikes of many time steps [T, n_in]."""
+    found = _numbers(xs, "xs")
+    want = net.layers[0].in_shape
+    if found.ndim != 1 + len(want) or found.shape[1:] != want or not len(found):
+        raise ValueError(
+            f"xs has the shape {list(found.shape)}, expected [time, {', '.join(map(str, want))}], with at least one time step."
+        )
+    return _checked(found, "xs")
+
+
+def label(net: Network, given: Any) -> np.ndarray:
+    """One label, as a 32-bit number."""
+    found = np.asarray(given)
+    if found.ndim or not np.issubdtype(found.dtype, np.integer):
+        raise TypeError(
+            f"label is {given!r}, expected a whole number from 0 to {net.classes - 1}; without one: observe_one(x)."
+        )
+    if not 0 <= int(found) < net.classes:
+        raise ValueError(
+            f"label is {int(found)}, expected 0 to {net.classes - 1}: the network has {net.classes} outputs. Build it with"
+            " more if classes may come that are not known yet."
+        )
+    return found.astype(np.int32)
+
+
+def labels(net: Network, given: Any, count: int) -> np.ndarray:
+    """One for all steps or one for each, −1 for none."""
+    found = np.asarray(given)
+    if not np.issubdtype(found.dtype, np.integer):
+        raise TypeError(f"labels are of type {found.dtype}, expected whole numbers, −1 for a step without one.")
+    if found.shape not in ((), (count,)):
+        raise ValueError(
+            f"labels have the shape {list(found.shape)}, expected one for all, or [{count}]: one per time step."
+        )
+    if found.size and not (found.min() >= NO_LABEL and found.max() < net.classes):
+        raise ValueError(
+            f"labels run from {found.min()} to {found.max()}, expected −1 (none) or 0 to {net.classes - 1}: the network has"
+            f" {net.classes} outputs. Build it with more if classes may come that are not known yet."
+        )
+    return np.ascontiguousarray(np.broadcast_to(found, (count,)), np.int32)
+
+
+def _numbers(given: Any, what: str) -> np.ndarray:
+    try:
+        found = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{what} is a list whose rows differ in length, expected an array.") from None
+    if (
+        found.dtype != bool
+        and not np.issubdtype(found.dtype, np.integer)
+        and not np.issubdtype(found.dtype, np.floating)
+    ):
+        raise TypeError(f"{what} is of type {found.dtype}, expected real numbers: spikes, or how many there were.")
+    return found
+
+
+def _checked(found: np.ndarray, what: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        made = np.array(found, np.float32)  # its own: what the caller does with his is no matter
+    low = made.min(initial=0.0)
+    if not (low >= 0 and np.isfinite(made.max(initial=0.0))):  # a NaN fails both
+        raise ValueError(
+            f"{what} holds {float(made[~(np.isfinite(made) & (made >= 0))][0])}, expected spikes or how many there were: finite"
+            " numbers, none below 0."
+        )
+    return made

@@ -1,0 +1,203 @@
+"""A network that goes on learning while it works: one stream, one time step at a time, in memory that never grows.
+
+    learner = otpe.StreamLearner(net, rule="otpe", optimizer=optax.adamax(1e-3))
+    scores = learner.predict_one(x)       # class scores, as they would be with this step; changes nothing
+    learner.learn_one(x, label)           # the step is taken, and the weights learn from it
+    learner.observe_one(x)                # the step is taken, and nothing is learned
+
+Numpy arrays go in and come out.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from otpe import check, tensors
+from otpe.network import Network
+from otpe.rulebook import Rule, rules, stepper
+from otpe.rulebook import rule as named_rule
+from otpe.runs import checkpoint
+from otpe.stream import described, inputs
+from otpe.stream.programs import NO_LABEL, How, Memory, programs, start
+from otpe.training.optimizer import ByValue
+
+KIND = "streaming learner"
+BLOCKS = (1024, 128, 16, 1)  # steps in a program: few lengths are compiled, whatever blocks are given
+
+
+class Learned(NamedTuple):
+    """Of every step of a block."""
+
+    scores: np.ndarray  # [T, classes] before it was learned from, as `predict_one` has them
+    losses: np.ndarray  # [T] NaN where there was no label
+    rates: np.ndarray  # [T, layers] share of the neurons that spiked
+
+
+class StreamLearner:
+    """A network, a rule that learns online, and all they remember of a stream.
+
+    Args:
+      net: the network.
+      rule: a rule that learns online, by name or as a composition of your own.
+      optimizer: any optax optimizer; by default Adamax with learning rate 1e-3.
+      seed: of the initial weights.
+      params: initial weights, such as those of `otpe.train`, instead.
+      every: update the weights after this many steps with a label, by their mean gradient.
+      score_leak: what is left of the scores after a step; by default the leak of the output neurons. 1.0: spikes are
+        counted from the last `reset` on, as the paper does.
+      decay: share of every weight that an update takes away, for long lives.
+      limit: the largest size that a weight may have.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        rule: str | Rule = "otpe",
+        optimizer: optax.GradientTransformation | None = None,
+        seed: int = 0,
+        *,
+        params: Any = None,
+        every: int = 1,
+        score_leak: float | None = None,
+        decay: float = 0.0,
+        limit: float | None = None,
+    ) -> None:
+        optimizer = optax.adamax(1e-3) if optimizer is None else optimizer
+        check.network(net)
+        check.optimizer(optimizer)
+        check.count("every", every)
+        leak = net.readout_leak if score_leak is None else score_leak
+        check.number("score_leak", leak, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+        check.number("decay", decay, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+        if limit is not None:
+            check.number("limit", limit, "a finite number above 0", lambda x: 0 < x < float("inf"))
+        self.rule = named_rule(rule)
+        form = stepper(net, self.rule, traces="dense")
+        self._how = How(net, form, ByValue(optimizer), every, float(leak), float(decay), limit)
+        self._run = programs(self._how)
+        if params is None:
+            params = net.init(jax.random.key(check.whole("seed", seed, 2**32)), jnp.float32)
+        params = jax.tree.map(lambda w: jnp.asarray(w, jnp.float32), check.params(net, params))
+        self._memory: Memory = start(self._how, params)
+        self.steps = 0  # time steps of this life
+        self.labelled = 0  # of them, those learned from
+
+    @property
+    def net(self) -> Network:
+        return self._how.net
+
+    @property
+    def params(self) -> Any:
+        """The weights of now, as numpy arrays of their own."""
+        return jax.tree.map(np.array, self._memory.params)
+
+    @property
+    def bytes(self) -> int:
+        """What the learner keeps: weights, optimizer, membranes and traces. Always the same."""
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self._memory))
+
+    def predict_one(self, x: Any) -> np.ndarray:
+        """The class scores [classes] as they would be after this time step [n_in]. Changes nothing."""
+        return np.asarray(self._run.predict(self._memory, inputs.step(self.net, x)))
+
+    def learn_one(self, x: Any, label: Any) -> float:
+        """Take this time step, and learn from its label. Returns the loss, which is of before."""
+        x, y = inputs.step(self.net, x), inputs.label(self.net, label)
+        self._memory, told = self._run.learn(self._memory, x, y)
+        self.steps, self.labelled = self.steps + 1, self.labelled + 1
+        return float(told.loss)
+
+    def observe_one(self, x: Any) -> None:
+        """Take this time step, and learn nothing."""
+        self._memory, _ = self._run.observe(self._memory, inputs.step(self.net, x))
+        self.steps += 1
+
+    def learn_many(self, xs: Any, labels: Any) -> Learned:
+        """Many time steps [T, n_in] at once, with a label for all of them or for each [T]; −1 for none.
+
+        The same numbers as `learn_one` and `observe_one` in a loop, many times as fast.
+        """
+        xs = inputs.steps(self.net, xs)
+        labels = inputs.labels(self.net, labels, len(xs))
+        run = self._run.mixed_many if (labels == NO_LABEL).any() else self._run.learn_many
+        told = self._in_blocks(run, xs, labels)
+        self.labelled += int((labels != NO_LABEL).sum())
+        return told
+
+    def observe_many(self, xs: Any) -> Learned:
+        """Many time steps [T, n_in] at once, from which nothing is learned."""
+        return self._in_blocks(self._run.observe_many, inputs.steps(self.net, xs))
+
+    def reset(self) -> None:
+        """A new sequence begins: membranes, traces and scores are cleared, weights stay.
+
+        Where updates are made after every k steps, what is left of a group makes one first.
+        """
+        if int(self._memory.labelled):
+            self._memory = self._run.settle(self._memory)
+        self._memory = self._run.rest(self._memory)
+
+    def clone(self) -> "StreamLearner":
+        """One that is the same in everything, and goes its own way from here on."""
+        other = object.__new__(StreamLearner)
+        other.__dict__ = {**self.__dict__, "_memory": jax.tree.map(jnp.copy, self._memory)}
+        return other
+
+    def save(self, path: str | Path) -> Path:
+        """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit."""
+        how, path = self._how, Path(path)
+        said = {
+            "net": described.network(how.net),
+            "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
+            "optimizer": described.optimizer(how.optimizer.value),
+            "settings": {"every": how.every, "score_leak": how.score_leak, "decay": how.decay, "limit": how.limit},
+            "steps": self.steps,
+            "labelled": self.labelled,
+        }
+        arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named(self._memory).items()}
+        tensors.write(path, KIND, arrays, said)
+        return path
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        net: Network | None = None,
+        rule: str | Rule | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+    ) -> "StreamLearner":
+        """What `save` wrote. `net`, `rule`, `optimizer`: needed where they are of your own making."""
+        path = Path(path)
+        arrays, said = tensors.read(path, KIND)
+        for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer)):
+            if given is None and said[name] is None:
+                raise ValueError(
+                    f"{path} was saved with {name} of your own, which a file cannot hold. Hand it over:"
+                    f" otpe.StreamLearner.load({str(path)!r}, {name}=...)."
+                )
+        net = described.network_of(said["net"]) if net is None else net
+        optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
+        learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
+        like = checkpoint.named(learner._memory)
+        if {name: (a.shape, a.dtype) for name, a in arrays.items()} != {n: (a.shape, a.dtype) for n, a in like.items()}:
+            raise ValueError(f"{path} was saved with another network, rule or optimizer than the ones given.")
+        leaves = [jnp.asarray(arrays[name]) for name in like]
+        learner._memory = jax.tree.unflatten(jax.tree.structure(learner._memory), leaves)
+        learner.steps, learner.labelled = said["steps"], said["labelled"]
+        return learner
+
+    def _in_blocks(self, run: Any, *of_each: np.ndarray) -> Learned:
+        """In programs of a few lengths."""
+        told, at, steps = [], 0, len(of_each[0])
+        while at < steps:
+            size = next(size for size in BLOCKS if size <= steps - at)
+            self._memory, more = run(self._memory, *(part[at : at + size] for part in of_each))
+            told.append(jax.tree.map(np.asarray, more))
+            at += size
+        self.steps += steps
+        return Learned(*(np.concatenate(parts) for parts in zip(*told, strict=True)))
