@@ -25,7 +25,8 @@ def steps(net: Network, xs: Any) -> np.ndarray:
     want = net.layers[0].in_shape
     if found.ndim != 1 + len(want) or found.shape[1:] != want or not len(found):
         raise ValueError(
-            f"xs has the shape {list(found.shape)}, expected [time, {', '.join(map(str, want))}], with at least one time step."
+            f"xs has the shape {list(found.shape)}, expected [time, {', '.join(map(str, want))}], with at least one"
+            " time step."
         )
     return _checked(found, "xs")
 
@@ -39,8 +40,8 @@ def label(net: Network, given: Any) -> np.ndarray:
         )
     if not 0 <= int(found) < net.classes:
         raise ValueError(
-            f"label is {int(found)}, expected 0 to {net.classes - 1}: the network has {net.classes} outputs. Build it with"
-            " more if classes may come that are not known yet."
+            f"label is {int(found)}, expected 0 to {net.classes - 1}: the network has {net.classes} outputs. Build it"
+            " with more if classes may come that are not known yet."
         )
     return found.astype(np.int32)
 
@@ -56,8 +57,8 @@ def labels(net: Network, given: Any, count: int) -> np.ndarray:
         )
     if found.size and not (found.min() >= NO_LABEL and found.max() < net.classes):
         raise ValueError(
-            f"labels run from {found.min()} to {found.max()}, expected −1 (none) or 0 to {net.classes - 1}: the network has"
-            f" {net.classes} outputs. Build it with more if classes may come that are not known yet."
+            f"labels run from {found.min()} to {found.max()}, expected −1 (none) or 0 to {net.classes - 1}: the network"
+            f" has {net.classes} outputs. Build it with more if classes may come that are not known yet."
         )
     return np.ascontiguousarray(np.broadcast_to(found, (count,)), np.int32)
 
@@ -81,8 +82,6 @@ def _checked(found: np.ndarray, what: str) -> np.ndarray:
         made = np.array(found, np.float32)  # its own: what the caller does with his is no matter
     low = made.min(initial=0.0)
     if not (low >= 0 and np.isfinite(made.max(initial=0.0))):  # a NaN fails both
-        raise ValueError(
-            f"{what} holds {float(made[~(np.isfinite(made) & (made >= 0))][0])}, expected spikes or how many there were: finite"
-            " numbers, none below 0."
-        )
+        bad = float(made[~(np.isfinite(made) & (made >= 0))][0])
+        raise ValueError(f"{what} holds {bad}, expected spikes or how many there were: finite numbers, none below 0.")
     return made

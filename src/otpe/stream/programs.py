@@ -1,7 +1,7 @@
 """What a streaming learner runs on the device: one time step of one stream, or a block of them.
 
 Every step starts with the same forward pass, so what a learner would have predicted before it learned from a step comes
-for free with learning. Memory is handed over to each program and comes back changed: it is never copied, and never grows.
+for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
 """
 
 from dataclasses import dataclass

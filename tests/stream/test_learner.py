@@ -1,0 +1,286 @@
+"""`otpe.StreamLearner`: the same numbers however the steps are handed over, and all of it goes into a file and back."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import otpe
+from otpe.stream.learner import StreamLearner
+from otpe.testing import relative_error
+
+NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
+RULES = [name for name in otpe.rules() if otpe.rule(name).has_steps]
+RNG = np.random.default_rng(0)
+X, Y = (RNG.random((40, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 40)
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def looped(learner, xs, labels):
+    """Step by step: scores before learning, and losses."""
+    told = []
+    for x, label in zip(xs, labels, strict=True):
+        scores = learner.predict_one(x)
+        told.append((scores, learner.learn_one(x, label)))
+    return told
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_by_one_many_at_once_and_a_pass_over_a_batch_of_one_are_the_same(rule):
+    one, many = StreamLearner(NET, rule, optax.adam(0.01), seed=3), StreamLearner(NET, rule, optax.adam(0.01), seed=3)
+    start, optimizer = one.params, optax.adam(0.01)
+    told, block = looped(one, X, Y), many.learn_many(X, Y)
+    np.testing.assert_allclose(block.losses, [loss for _, loss in told], rtol=1e-5)
+    np.testing.assert_array_equal(block.scores, [scores for scores, _ in told])
+    assert relative_error(one.params, many.params) < 1e-5
+    start = jax.tree.map(jnp.asarray, start)
+    losses = []
+    params, state = start, optimizer.init(start)
+    # A pass knows one label per sample, so there is one pass of the same label, and the learner sees it too.
+    same_label = StreamLearner(NET, rule, optimizer, seed=3)
+    params, state, losses = otpe.online_pass(
+        NET, params, state, X[:, None], np.array([2]), rule=rule, optimizer=optimizer, traces="dense"
+    )
+    found = same_label.learn_many(X, 2)
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
+    assert relative_error(same_label.params, params) < 1e-5
+    assert relative_error(same_label.params, start) > 1e-3, "something was learned"
+
+
+def test_an_update_after_every_few_steps_is_that_of_a_pass():
+    optimizer = optax.adam(0.01)
+    learner = StreamLearner(NET, "otpe", optimizer, every=7)
+    params = jax.tree.map(jnp.asarray, learner.params)
+    params, _, _ = otpe.online_pass(
+        NET, params, optimizer.init(params), X[:, None], np.array([1]), optimizer=optimizer, every=7, traces="dense"
+    )
+    learner.learn_many(X, 1)
+    assert relative_error(learner.params, params) > 1e-6, "five steps have not made an update yet"
+    learner.reset()
+    assert relative_error(learner.params, params) < 1e-5
+    before = learner.params
+    learner.reset()
+    assert same(before, learner.params), "nothing is left"
+
+
+def test_steps_without_a_label_move_the_state_and_not_the_weights():
+    labels = np.where(np.arange(40) % 3, Y, -1)
+    one, many = StreamLearner(NET), StreamLearner(NET)
+    for x, label in zip(X, labels, strict=True):
+        before = one.params
+        if label < 0:
+            one.observe_one(x)
+            assert same(before, one.params)
+        else:
+            one.learn_one(x, int(label))
+    told = many.learn_many(X, labels)
+    assert relative_error(one.params, many.params) < 1e-6
+    np.testing.assert_array_equal(np.isnan(told.losses), labels < 0)
+    assert (one.steps, one.labelled) == (many.steps, many.labelled) == (40, int((labels >= 0).sum()))
+    quiet = StreamLearner(NET)
+    told = quiet.observe_many(X)
+    assert same(quiet.params, StreamLearner(NET).params)
+    np.testing.assert_array_equal(told.scores[-1] != StreamLearner(NET).predict_one(X[-1]), told.scores[-1] != 0)
+
+
+def test_scores_are_the_leaky_sum_of_output_spikes():
+    learner, spikes = StreamLearner(NET), np.asarray(NET.run(StreamLearner(NET).params, X[:, None])[:, 0])
+    assert spikes.any()
+    expected, scores = np.zeros(4), learner.observe_many(X).scores
+    for s, found in zip(spikes, scores, strict=True):
+        expected = NET.readout_leak * expected + s
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    counting = StreamLearner(NET, score_leak=1.0)
+    np.testing.assert_array_equal(counting.observe_many(X).scores[-1], spikes.sum(0))
+
+
+def test_a_prediction_changes_nothing():
+    learner, other = StreamLearner(NET), StreamLearner(NET)
+    for x in X:
+        learner.predict_one(x)
+    learner.learn_many(X, Y)
+    other.learn_many(X, Y)
+    assert same(learner._memory, other._memory)
+
+
+def test_a_reset_begins_a_new_sequence():
+    learner = StreamLearner(NET)
+    learner.learn_many(X, Y)
+    weights = learner.params
+    learner.reset()
+    assert same(weights, learner.params)
+    fresh = StreamLearner(NET, params=weights)
+    np.testing.assert_array_equal(learner.observe_many(X).scores, fresh.observe_many(X).scores)
+
+
+@pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe", "rtrl"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_saved_in_the_middle_of_a_sequence_it_goes_on_bit_for_bit(rule, every, tmp_path):
+    learner = StreamLearner(NET, rule, optax.adamax(2e-3), every=every, decay=1e-4, limit=2.0)
+    learner.learn_many(X[:17], Y[:17])
+    path = learner.save(tmp_path / "learner.safetensors")
+    loaded = StreamLearner.load(path)
+    assert same(learner._memory, loaded._memory)
+    assert (loaded.steps, loaded.labelled, loaded.net, loaded.rule) == (17, 17, NET, otpe.rule(rule))
+    for each in (learner, loaded):
+        each.learn_many(X[17:], Y[17:])
+    assert same(learner._memory, loaded._memory)
+    assert jax.tree.structure(learner._memory) == jax.tree.structure(loaded._memory)
+
+
+def test_what_a_file_cannot_hold_is_handed_over(tmp_path):
+    own = otpe.dense([9, 4], surrogate=lambda d: jnp.exp(-jnp.abs(d)))
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamax(1e-3))
+    path = StreamLearner(own, "otpe", optimizer).save(tmp_path / "own.safetensors")
+    with pytest.raises(ValueError, match=r"was saved with net of your own, which a file cannot hold. Hand it over:"):
+        StreamLearner.load(path)
+    with pytest.raises(ValueError, match=r"was saved with optimizer of your own"):
+        StreamLearner.load(path, net=own)
+    StreamLearner.load(path, net=own, optimizer=optimizer)
+    with pytest.raises(ValueError, match=r"was saved with another network, rule or optimizer than the ones given"):
+        StreamLearner.load(path, net=NET, optimizer=optimizer)
+    rule = replace(otpe.rule("otpe"), name="mine")
+    path = StreamLearner(NET, rule).save(tmp_path / "rule.safetensors")
+    with pytest.raises(ValueError, match=r"was saved with rule of your own"):
+        StreamLearner.load(path)
+
+
+@pytest.mark.parametrize("make", [optax.adamax, optax.sgd, optax.lion, optax.adamw])
+def test_an_optimizer_of_optax_is_known_by_what_is_in_it(make, tmp_path):
+    learner = StreamLearner(NET, "ottt", make(0.0123))
+    learner.learn_many(X, Y)
+    loaded = StreamLearner.load(learner.save(tmp_path / "a.safetensors"))
+    for each in (learner, loaded):
+        each.learn_many(X, Y)
+    assert same(learner.params, loaded.params)
+
+
+def test_damage_is_told(tmp_path):
+    path = StreamLearner(NET).save(tmp_path / "a.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged: its content does not match the hash"):
+        StreamLearner.load(path)
+
+
+def test_a_clone_goes_its_own_way():
+    learner = StreamLearner(NET)
+    learner.learn_many(X, Y)
+    clone = learner.clone()
+    before = clone.params
+    learner.learn_many(X, Y)
+    assert same(before, clone.params)
+    clone.learn_many(X, Y)
+    assert same(learner._memory, clone._memory)
+    assert clone.steps == learner.steps == 80
+
+
+def test_weights_of_a_long_life_are_held():
+    learner = StreamLearner(NET, "otpe", optax.sgd(1.0), decay=0.5, limit=0.25)
+    learner.learn_many(X, Y)
+    assert max(np.abs(w).max() for w in jax.tree.leaves(learner.params)) <= 0.25
+    plain, decayed = StreamLearner(NET, "otpe", optax.sgd(0.0)), StreamLearner(NET, "otpe", optax.sgd(0.0), decay=0.5)
+    for each in (plain, decayed):
+        each.learn_many(X[:2], Y[:2])
+    assert relative_error(jax.tree.map(lambda w: 4 * w, decayed.params), plain.params) < 1e-6
+
+
+def test_memory_stays_what_it_is():
+    learner = StreamLearner(NET)
+    before = learner.bytes
+    learner.learn_many(np.tile(X, (30, 1)), np.tile(Y, 30))
+    assert learner.bytes == before
+    assert learner.bytes < 20_000
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (np.zeros(8), r"x has the shape \[8\], expected \[9\]: one time step of the network's inputs"),
+        (np.zeros((1, 9)), r"x has the shape \[1, 9\], expected \[9\]"),
+        (np.full(9, np.nan), "x holds nan, expected spikes or how many there were: finite numbers, none below 0"),
+        ([0, 0, 0, 0, -2, 0, 0, 0, 0], "x holds -2.0, expected spikes"),
+        (np.full(9, 1e300), "x holds inf, expected spikes"),
+        (["a"] * 9, "x is of type <U1, expected real numbers"),
+        ([1j] * 9, "x is of type complex128, expected real numbers"),
+        ([[1], [1, 2]], "x is a list whose rows differ in length"),
+    ],
+)
+def test_a_bad_step_is_refused_and_nothing_is_lost(x, words):
+    learner, other = StreamLearner(NET), StreamLearner(NET)
+    for call in (learner.predict_one, learner.observe_one, lambda x: learner.learn_one(x, 1)):
+        with pytest.raises((ValueError, TypeError), match=words):
+            call(x)
+    learner.learn_many(X, Y)
+    other.learn_many(X, Y)
+    assert same(learner._memory, other._memory)
+    assert learner.steps == other.steps
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        (4, "label is 4, expected 0 to 3: the network has 4 outputs. Build it with more if classes may come"),
+        (-1, "label is -1, expected 0 to 3"),
+        (1.0, "label is 1.0, expected a whole number from 0 to 3; without one: observe_one"),
+        (None, "label is None, expected a whole number"),
+        (True, "label is True, expected a whole number"),
+        ([1], r"label is \[1\], expected a whole number"),
+    ],
+)
+def test_a_bad_label_is_refused(label, words):
+    learner = StreamLearner(NET)
+    with pytest.raises((ValueError, TypeError), match=words):
+        learner.learn_one(X[0], label)
+    assert learner.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("xs", "labels", "words"),
+    [
+        (X[:, :8], 1, r"xs has the shape \[40, 8\], expected \[time, 9\], with at least one time step"),
+        (X[:0], 1, r"xs has the shape \[0, 9\]"),
+        (X, Y[:3], r"labels have the shape \[3\], expected one for all, or \[40\]: one per time step"),
+        (X, Y + 1, r"labels run from 1 to 4, expected −1 \(none\) or 0 to 3"),
+        (X, Y - 2, r"labels run from -2 to 1"),
+        (X, Y * 1.0, "labels are of type float64, expected whole numbers"),
+    ],
+)
+def test_a_bad_block_is_refused(xs, labels, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        StreamLearner(NET).learn_many(xs, labels)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rule": "bptt"}, "rule 'bptt' has no per-step form"),
+        ({"rule": "otppe"}, "Did you mean 'otpe'"),
+        ({"optimizer": "adam"}, "optimizer is 'adam', expected an optax optimizer"),
+        ({"every": 0}, "every is 0, expected a whole number above 0"),
+        ({"score_leak": 1.5}, "score_leak is 1.5, expected a number from 0 to 1"),
+        ({"decay": 1.0}, "decay is 1.0, expected a share from 0 to below 1"),
+        ({"limit": 0}, "limit is 0, expected a finite number above 0"),
+        ({"seed": -1}, "seed is -1, expected a whole number from 0"),
+        ({"params": (1,)}, "params has 1 entries, expected a tuple of 3"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        StreamLearner(NET, **settings)
+
+
+def test_nothing_that_was_given_is_changed_or_kept():
+    learner, x = StreamLearner(NET), X[0].copy()
+    learner.learn_one(x, 1)
+    np.testing.assert_array_equal(x, X[0])
+    weights = learner.params
+    jax.tree.map(lambda w: w.fill(0), weights)
+    assert all(np.abs(w).sum() for w in jax.tree.leaves([layer.kernel for layer in learner.params]))
