@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import time
 from dataclasses import replace
 
 import made_up_runs
@@ -154,6 +156,24 @@ def test_a_crash_in_the_middle_changes_nothing_in_the_end(ran, config):
     ran.raising = {}
     reproduce(other)
     assert [replace(told(other, name), seconds=0, command="") for name in RANDMAN] == whole
+
+
+def test_who_keeps_the_error_can_go_on_in_the_same_process(ran, config):
+    """As a notebook does. What was prepared ahead has let go of its folder."""
+    ran.raising = {OTPE: signals.StoppedError(15, "saved")}
+    with pytest.raises(KeyboardInterrupt) as kept:
+        reproduce(config)
+    ran.raising = {}
+    reproduce(config)
+    assert kept.value.__traceback__ is not None
+
+
+def test_data_is_made_once_by_however_many_threads(ran, config, monkeypatch):
+    made = []
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(task, "named", lambda config: made.append(config.dataset) or time.sleep(0.05) or "data")
+    reproduce(replace(config, items=(ITEM,)))
+    assert made == ["t-randman"]
 
 
 def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):

@@ -133,7 +133,7 @@ def test_settings_that_are_0_or_1_are_numbers():
         "hidden": [1],
     }
     said = plain(parts.facts(given)).split()
-    assert said == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1".split()
+    assert " ".join(said) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
 
 
 def test_a_figure_that_cannot_be_drawn(tmp_path):

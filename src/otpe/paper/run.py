@@ -1,6 +1,7 @@
 """`otpe reproduce`: train what is missing, write a section for every item as soon as it can be told, and the report."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,7 @@ class Reproduction:
     runs: dict[str, Finished] = field(default_factory=dict)
     over: dict[str, str | None] = field(default_factory=dict)  # runs that came to their end, or why they have none
     made: dict[Any, Splits] = field(default_factory=dict)
+    making: threading.Lock = field(default_factory=threading.Lock)  # runs are prepared by several threads
     say: Callable[[str], None] = lambda text: None
 
     def __call__(self) -> Path:
@@ -151,9 +153,10 @@ class Reproduction:
     def _splits(self, config: TrainConfig) -> Splits:
         """Made once for all runs that share them."""
         key = tuple((name, getattr(config, name)) for name in ("dataset", *settings.USED_BY))
-        if key not in self.made:
-            self.made[key] = task.named(config)
-        return self.made[key]
+        with self.making:
+            if key not in self.made:
+                self.made[key] = task.named(config)
+            return self.made[key]
 
 
 def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
