@@ -118,7 +118,7 @@ def _cosines_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: 
         def against(found: Any) -> Any:
             return cosines.beside_five(found, m.plan.scale.last) if five else cosines.beside_three(found)
 
-        paper = numbers.COSINES_5 if five else numbers.COSINES_3
+        paper = None if m.plan.scale.name == "quick" else numbers.COSINES_5 if five else numbers.COSINES_3
         return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against, paper)
 
     return Item(title, where, needs, tell, digits=True)
