@@ -11,6 +11,8 @@ import pytest
 from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, told
 
 from otpe import cli, files
+from otpe.bench import complexity
+from otpe.charts.kinds import Section
 from otpe.paper import run as reproduction
 from otpe.paper.items import ITEMS
 from otpe.paper.run import prepared_reproduction, reproduce
@@ -53,12 +55,23 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, c
     reproduce(replace(config, quick=False, items=("offline-digits", ITEM), digits="my digits"))
     section = told(config, "offline-digits")
     assert section.against
-    assert section.remarks == [
+    assert section.remarks[-1:] == [
         "These recordings are not the official SHD files, on which the paper's numbers are. For those: otpe data shd"
         f" --root {config.root} --download, and the same command without --digits."
     ]
     assert "my digits" in section.lead
+    assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]
+    assert section.settings["bins"] == 20
+    assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "which these recordings do not have"
     assert not any("official" in remark for remark in told(config, ITEM).remarks)
+
+
+def test_complexity_says_what_it_was_measured_with(ran, config, monkeypatch):
+    measured = Section(name="complexity", title="", lead="All of it.", settings={"widths": [64, 128]}, seconds=9.0)
+    monkeypatch.setattr(complexity, "study", lambda **_: measured)
+    reproduce(replace(config, items=("complexity",)))
+    section = told(config, "complexity")
+    assert (section.lead, section.settings, section.seconds) == ("All of it.", {"widths": [64, 128]}, 9.0)
 
 
 def test_a_second_time_nothing_is_trained(ran, config):

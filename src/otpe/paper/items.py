@@ -181,7 +181,7 @@ def _slopes() -> Item:
 def _complexity() -> Item:
     def tell(m: Material) -> dict[str, Any]:
         found = complexity.study(quick=m.plan.scale.name == "quick", out=m.folder)
-        return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "seconds")}
+        return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "settings", "seconds")}
 
     return Item("Time and space of every rule", "Table 1", lambda _: [], tell)
 

@@ -15,7 +15,7 @@ from otpe.paper import ahead, finished, online
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.finished import Diverged, Finished
 from otpe.paper.items import ITEMS, Item, Material
-from otpe.paper.plan import Plan, Planned
+from otpe.paper.plan import Plan, Planned, coarser
 from otpe.paper.progress import Whole
 from otpe.paper.scale import FINE, FULL, QUICK, Scale
 from otpe.reporting.run import report
@@ -130,18 +130,19 @@ class Reproduction:
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
         remarks += [self.left_out[name]] if name in self.left_out else []
+        if self.plan.scale.name == "full":
+            remarks += coarser(needed, item.needs(Plan(FINE, self.config)))
         if self.config.quick:
             parts, remarks = {**parts, "against": ()}, [*remarks, MADE_SMALL]
         elif item.digits and self.data != OFFICIAL and name not in self.left_out:
             remarks.append(NOT_OFFICIAL.format(fetch.command("shd", self.config.root)))
         return Section(
-            **{"seconds": seconds + time.monotonic() - began, **parts},
+            **{"seconds": seconds + time.monotonic() - began, "settings": _settings(needed), **parts},
             name=name,
             title=item.title,
             where=item.where,
             remarks=remarks,
             command=command(self.config, name),
-            settings=_settings(needed),
             machine=self._machine(needed),
         )
 
@@ -222,11 +223,15 @@ def _without_runs(item: Item) -> Item:
 
 
 def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
-    """What all runs have in common, and their names."""
+    """What all runs have in common, without what their data does not have, and their names."""
     if not needed:
         return {}
-    each = [folder.identity(run.config) for run in needed]
-    shared = {name: value for name, value in each[0].items() if all(other[name] == value for other in each)}
+    each, data = [folder.identity(run.config) for run in needed], needed[0].config.dataset
+    shared = {
+        name: value
+        for name, value in each[0].items()
+        if all(other[name] == value for other in each) and data in settings.USED_BY.get(name, (data,))
+    }
     return {**shared, "runs": [run.name for run in needed]}
 
 

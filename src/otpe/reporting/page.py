@@ -40,7 +40,7 @@ def page(title: str, found: Sequence[Found], folder: Path) -> str:
 
 def _anchors(found: Sequence[Found]) -> list[str]:
     """A name for each, none twice."""
-    seen = Counter(OWN)
+    seen: Counter[str] = Counter(OWN)
     anchors = []
     for each in found:
         name = each.section.name if each.section else each.path.resolve().name
