@@ -84,6 +84,7 @@ def test_the_paper_beside_ours(tmp_path):
 def test_differences_are_counted_in_both_spreads():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
     for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
         assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
     plainly = [Against(what="", rule=rule, paper=1, ours=ours) for rule, ours in (("a", 1.1), ("b", 0.7), ("c", NAN))]
