@@ -45,7 +45,7 @@ def test_every_item_that_has_runs_can_be_told(ran, config, recordings):
     for name in names:
         section = told(config, name)
         assert section.figures or section.tables
-        official = [remark for remark in section.remarks if "not the official SHD files" in remark]
+        official = [remark for remark in section.remarks if "official SHD files" in remark]
         assert not official, "that is said where numbers can be compared"
 
 
@@ -56,8 +56,8 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, c
     section = told(config, "offline-digits")
     assert section.against
     assert section.remarks[-1:] == [
-        "These recordings are not the official SHD files, on which the paper's numbers are. For those: otpe data shd"
-        f" --root {config.root} --download, and the same command without --digits."
+        "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: otpe"
+        f" data shd --root {config.root} --download, and the same command without --digits."
     ]
     assert "my digits" in section.lead
     assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from otpe import check, files
 from otpe.charts.kinds import Section, to_json
-from otpe.datasets import fetch
+from otpe.datasets import fetch, heidelberg
 from otpe.paper import ahead, finished, online
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.finished import Diverged, Finished
@@ -31,8 +31,8 @@ MADE_SMALL = (
     "Quick: everything is made small, to see that it runs. Nothing here can be compared with the paper's numbers."
 )
 NOT_OFFICIAL = (
-    "These recordings are not the official SHD files, on which the paper's numbers are. For those: {}, and the same"
-    " command without --digits."
+    "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: {}, and"
+    " the same command without --digits."
 )
 OFFICIAL = "Spiking Heidelberg Digits"
 
@@ -196,10 +196,7 @@ def chosen_scale(config: ReproduceConfig) -> Scale:
 
 def no_digits(root: Path) -> str | None:
     """Why the items that need recordings cannot be made, if they cannot."""
-    there = [
-        any((root / f"shd_{split}.h5{end}").exists() for end in ("", ".zip", ".gz")) for split in ("train", "test")
-    ]
-    if all(there):
+    if all(heidelberg.find(root, f"shd_{split}") for split in ("train", "test")):
         return None
     return f"Not run: there are no recordings in {root}. Get them with: {fetch.command('shd', root)}"
 
@@ -207,8 +204,8 @@ def no_digits(root: Path) -> str | None:
 def digits_name(config: ReproduceConfig) -> str:
     if config.digits:
         return config.digits
-    archives = [(split, config.root / fetch.archive("shd", split)) for split in ("train", "test")]
-    if all(path.exists() and fetch.is_official("shd", split, path) for split, path in archives):
+    read = {split: heidelberg.find(config.root, f"shd_{split}") for split in ("train", "test")}
+    if all(path is not None and fetch.is_official("shd", split, path) for split, path in read.items()):
         return OFFICIAL
     return "recordings in SHD's layout"
 
