@@ -38,7 +38,7 @@ class Study:
         files.write_atomically(where / "landscape.npz", planes.npz(seen))
         title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
         told = section(seen, name=where.name, title=title, remarks=remarks)
-        told = about.signed(told, "landscape", config, sum(result.seconds for result in results))
+        told = about.signed(told, "landscape", config, sum(result.seconds for result in results), where)
         about.write(where, told)
         return seen, told
 
