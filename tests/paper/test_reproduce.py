@@ -120,6 +120,15 @@ def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
     assert told(config, ITEM).remarks == section.remarks
 
 
+def test_a_search_in_which_every_run_diverges(ran, config):
+    ran.diverging = {"t-randman-rate-0.003-ostl", "t-randman-rate-0.001-ostl"}
+    reproduce(replace(config, items=("online-t-randman",)))
+    assert "t-randman-online-ostl" not in ran
+    section = told(config, "online-t-randman")
+    assert "t-randman-online-ostl: every run of the search for its learning rate diverged" in section.remarks
+    assert {row[0]: row[1] for row in section.tables[0].rows}["ostl"] == "no run"
+
+
 def test_metrics_that_end_early(ran, config, capsys):
     reproduce(config)
     path = config.out / "runs" / OTPE / "metrics.jsonl"

@@ -84,6 +84,8 @@ class Reproduction:
         out = self.out / "runs" / run.name
         config = replace(run.config, out=out, resume=True)
         tried = [self.runs[name] for name in run.search if name in self.runs]
+        if run.search and not tried:
+            return Diverged({}, "every run of the search for its learning rate diverged")
         if tried:
             best = online.best(tried, self.plan.scale.last)
             config = replace(config, learning_rate=best.result["learning_rate"])
@@ -106,7 +108,7 @@ class Reproduction:
             except guards.DivergedError as error:
                 finished.note_diverged(where, str(error))
         part.finish()
-        found = finished.read(where)
+        found = made if isinstance(made, Diverged) else finished.read(where)
         self.over[run.name] = found.why if isinstance(found, Diverged) else None
         if isinstance(found, Finished):
             self.runs[run.name] = found
