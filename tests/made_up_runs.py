@@ -10,7 +10,7 @@ from otpe.runs.config import TrainConfig
 MACHINE = {"device": "gpu: H1", "platform": "Linux", "versions": {"otpe": "0.1.0"}, "commit": "abc"}
 
 
-def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=None):
+def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=None, best=None):
     """A run with these validation accuracies (a list per evaluation, one of each network) and losses."""
     lines = [
         {"step": every * (i + 1), "valid_accuracy": v, "loss": [1.0] * len(v) if loss is None else loss[i]}
@@ -21,16 +21,18 @@ def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=No
     config = replace(config, steps=every * len(valid), seeds=len(valid[0]))
     names = ("rule", "mode", "dataset", "steps", "seeds", "seed", "learning_rate")
     result = {"format": 1, **{name: getattr(config, name) for name in names}, "test_accuracy": test, "seconds": 2.0}
+    result["valid_accuracy"] = [0.5] * len(valid[0]) if best is None else best
     path.mkdir(parents=True, exist_ok=True)
     (path / "config.json").write_text(json.dumps({"format": 1, **folder.plain(config), **MACHINE}))
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (path / "result.json").write_text(json.dumps(result))
 
 
-def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, **settings):
+def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, best=None, **settings):
     """The same, read again."""
     where = path / f"{len(list(path.iterdir()))}-{rule}"
-    write(where, TrainConfig(rule=rule, **settings), valid, test=test, loss=loss, every=every, alignment=alignment)
+    config = TrainConfig(rule=rule, **settings)
+    write(where, config, valid, test=test, loss=loss, every=every, alignment=alignment, best=best)
     return finished.read(where)
 
 

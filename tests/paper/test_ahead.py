@@ -94,3 +94,14 @@ def test_an_error_is_raised_where_the_run_is_due_and_lets_go_of_the_others():
     with pytest.raises(OSError, match="no room for b"):
         next(runs)
     assert all(made.closed for name, made in making.made.items() if name != "a")
+
+
+def test_a_run_that_cannot_be_compiled_lets_go_of_its_folder():
+    class Large(Made):
+        def compile(self):
+            raise MemoryError("out of memory")
+
+    large = Large("a")
+    with pytest.raises(MemoryError, match="out of memory"):
+        next(ahead.ready(planned("a"), lambda _: large, always))
+    assert large.closed

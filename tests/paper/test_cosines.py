@@ -61,10 +61,10 @@ def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
     found = run(tmp_path, "bptt", [[0.5]] * 3, alignment=[aligned({"otpe": each}) for each in (early, late, late)])
     along = align.along(found.metrics)
     beside = {each.what: each for each in cosines.beside_five(along, last=20)}
-    assert [*beside] == [f"kernel cosine, {name}" for name in ("O", "H4", "H3", "H2", "H1")]
-    assert beside["kernel cosine, H1"].ours == pytest.approx(0.2)
+    assert [*beside] == [f"kernel cosine at the end, {name}" for name in ("O", "H4", "H3", "H2", "H1")]
+    assert beside["kernel cosine at the end, H1"].ours == pytest.approx(0.2)
     assert [each.paper for each in beside.values()] == [*numbers.COSINES_5["otpe"]]
-    assert {each.what: each.ours for each in cosines.beside_five(along, last=30)}["kernel cosine, H1"] > 0.4
+    assert {each.what: each.ours for each in cosines.beside_five(along, last=30)}["kernel cosine at the end, H1"] > 0.4
     assert cosines.beside_three(along)[0].what == "cosine, whole model", "kernels of another depth are not compared"
 
 
@@ -79,3 +79,16 @@ def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
 
 def test_no_run_by_bptt():
     assert cosines.section([], ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}
+
+
+def test_how_far_from_the_paper_is_said_for_what_is_compared_and_for_the_fifth_that_comes_closest(tmp_path):
+    """One rule, five moments; the first layer's cosine falls, the last hidden one's rises."""
+    theirs = numbers.COSINES_5["otpe"][::-1]
+    moments = [[[theirs[0] + off, *theirs[1:]]] for off in (0.4, 0.3, 0.05, -0.1, -0.2)]
+    found = run(tmp_path, "bptt", [[0.5]] * 5, alignment=[aligned({"otpe": each}) for each in moments])
+    told = cosines.section([found], ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), numbers.COSINES_5)
+    assert told["remarks"] == [
+        "All kernel cosines beside the paper's lie within 0.200 of them. Cosines move while a network learns, so it"
+        " matters when they are taken: over all of training ours lie within 0.090, and within 0.050 in the fifth that"
+        " comes closest, mini-batches 20 to 30."
+    ]

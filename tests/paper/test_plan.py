@@ -8,7 +8,7 @@ import pytest
 from otpe.paper import numbers, scale
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.items import ITEMS
-from otpe.paper.plan import Plan
+from otpe.paper.plan import Plan, coarser
 from otpe.runs import settings
 from otpe.runs.config import PAPER_LEAK, TrainConfig
 
@@ -147,3 +147,19 @@ def test_figures_are_of_the_papers_sizes(full):
     assert {run.config.manifolds for run in ITEMS["landscape-t-randman"].needs(full)} == {0}
     assert len(ITEMS["table-digits-offline"].needs(full)) == 3 * 7
     assert sum(bool(run.search) for run in ITEMS["table-digits-online"].needs(full)) == 3 * 8
+
+
+def test_what_is_coarser_than_in_the_paper_is_said(full):
+    fine = Plan(scale.FINE, ASKED)
+    said = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
+    assert said["online-digits"] == [
+        "Coarser than with --fine: training has 1,000 mini-batches instead of 10,000; the search for learning rates has"
+        " 300 mini-batches instead of 10,000, 1 network instead of 4, 32 runs instead of 112."
+    ]
+    assert said["slopes-digits"] == [
+        "Coarser than with --fine: training has 2,000 mini-batches instead of 10,000, 2 networks instead of 4, 112 runs"
+        " instead of 224."
+    ]
+    assert {name for name, each in said.items() if each} == {
+        name for name in ITEMS if "online" in name or name in ("slopes-digits", "rates-digits")
+    }

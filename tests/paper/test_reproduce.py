@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import time
 from dataclasses import replace
 
 import made_up_runs
@@ -9,6 +11,8 @@ import pytest
 from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, told
 
 from otpe import cli, files
+from otpe.bench import complexity
+from otpe.charts.kinds import Section
 from otpe.paper import run as reproduction
 from otpe.paper.items import ITEMS
 from otpe.paper.run import prepared_reproduction, reproduce
@@ -41,7 +45,7 @@ def test_every_item_that_has_runs_can_be_told(ran, config, recordings):
     for name in names:
         section = told(config, name)
         assert section.figures or section.tables
-        official = [remark for remark in section.remarks if "not the official SHD files" in remark]
+        official = [remark for remark in section.remarks if "official SHD files" in remark]
         assert not official, "that is said where numbers can be compared"
 
 
@@ -51,12 +55,23 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, c
     reproduce(replace(config, quick=False, items=("offline-digits", ITEM), digits="my digits"))
     section = told(config, "offline-digits")
     assert section.against
-    assert section.remarks == [
-        "These recordings are not the official SHD files, on which the paper's numbers are. For those: otpe data shd"
-        f" --root {config.root} --download, and the same command without --digits."
+    assert section.remarks[-1:] == [
+        "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: otpe"
+        f" data shd --root {config.root} --download, and the same command without --digits."
     ]
     assert "my digits" in section.lead
+    assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]
+    assert section.settings["bins"] == 20
+    assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "which these recordings do not have"
     assert not any("official" in remark for remark in told(config, ITEM).remarks)
+
+
+def test_complexity_says_what_it_was_measured_with(ran, config, monkeypatch):
+    measured = Section(name="complexity", title="", lead="All of it.", settings={"widths": [64, 128]}, seconds=9.0)
+    monkeypatch.setattr(complexity, "study", lambda **_: measured)
+    reproduce(replace(config, items=("complexity",)))
+    section = told(config, "complexity")
+    assert (section.lead, section.settings, section.seconds) == ("All of it.", {"widths": [64, 128]}, 9.0)
 
 
 def test_a_second_time_nothing_is_trained(ran, config):
@@ -103,6 +118,15 @@ def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
     assert cli.main(line(config)) == 1
     assert not ran, "what has diverged once is not tried again"
     assert told(config, ITEM).remarks == section.remarks
+
+
+def test_a_search_in_which_every_run_diverges(ran, config):
+    ran.diverging = {"t-randman-rate-0.003-ostl", "t-randman-rate-0.001-ostl"}
+    reproduce(replace(config, items=("online-t-randman",)))
+    assert "t-randman-online-ostl" not in ran
+    section = told(config, "online-t-randman")
+    assert "t-randman-online-ostl: every run of the search for its learning rate diverged" in section.remarks
+    assert {row[0]: row[1] for row in section.tables[0].rows}["ostl"] == "no run"
 
 
 def test_metrics_that_end_early(ran, config, capsys):
@@ -154,6 +178,24 @@ def test_a_crash_in_the_middle_changes_nothing_in_the_end(ran, config):
     ran.raising = {}
     reproduce(other)
     assert [replace(told(other, name), seconds=0, command="") for name in RANDMAN] == whole
+
+
+def test_who_keeps_the_error_can_go_on_in_the_same_process(ran, config):
+    """As a notebook does. What was prepared ahead has let go of its folder."""
+    ran.raising = {OTPE: signals.StoppedError(15, "saved")}
+    with pytest.raises(KeyboardInterrupt) as kept:
+        reproduce(config)
+    ran.raising = {}
+    reproduce(config)
+    assert kept.value.__traceback__ is not None
+
+
+def test_data_is_made_once_by_however_many_threads(ran, config, monkeypatch):
+    made = []
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(task, "named", lambda config: made.append(config.dataset) or time.sleep(0.05) or "data")
+    reproduce(replace(config, items=(ITEM,)))
+    assert made == ["t-randman"]
 
 
 def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):

@@ -8,6 +8,8 @@ import pytest
 from reproductions import ITEM, OTPE, line, told
 
 from otpe import cli
+from otpe.datasets import fetch
+from otpe.datasets.fetch import SOURCES
 from otpe.paper import run as reproduction
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.items import ITEMS
@@ -118,4 +120,15 @@ def test_folders_are_named_after_the_scale(ran, tmp_path, monkeypatch):
 
 def test_what_the_recordings_are_called(config):
     assert reproduction.digits_name(replace(config, digits="mine")) == "mine"
+    assert reproduction.digits_name(config) == "recordings in SHD's layout"
+
+
+def test_official_is_what_is_read_not_what_lies_beside_it(config, monkeypatch):
+    config.root.mkdir(parents=True)
+    for split in ("train", "test"):
+        (config.root / f"shd_{split}.h5.zip").write_text("")
+    monkeypatch.setattr(fetch, "md5", lambda path: SOURCES["shd"].md5[path.name.split("_")[1].split(".")[0]])
+    assert reproduction.digits_name(config) == reproduction.OFFICIAL
+    assert reproduction.no_digits(config.root) is None
+    (config.root / "shd_test.h5").write_text("mine, which is read before the archive")
     assert reproduction.digits_name(config) == "recordings in SHD's layout"

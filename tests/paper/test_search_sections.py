@@ -43,7 +43,8 @@ def test_the_table_of_a_search_has_all_rates(search):
     assert table.columns == ["rule", "0.001", "0.0004", "0.0001"]
     assert table.rows[0] == ["otpe", "0.500", "nan", "0.700"]
     assert table.rows[1:] == [["ostl", "0.600", "no run", "0.600"], ["ottt", *["no run"] * 3]]
-    assert "at the end of 80 mini-batches" in table.caption
+    assert table.caption == "The search: validation accuracy, mean of the last 10 of 80 mini-batches, by learning rate."
+    assert "mean of the last 20 of 80" in online.tried(search, 1_000).caption, "a quarter at most"
 
 
 def test_the_online_section_has_final_runs_and_the_search(search):
@@ -53,6 +54,11 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "one", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
     assert accuracies.rows[1][1] == "no run"
     assert rates == online.tried(search, 10)
+    short = online.section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
+    assert short.rows[0][1] == "0.700 ± 0.000", (
+        "the end of a run that has no more mini-batches than this is not all of it"
+    )
+    assert "mean of the last 20 mini-batches" in short.caption
 
 
 def test_rates_give_a_panel_per_size_and_a_line_per_rule(search):
@@ -65,6 +71,14 @@ def test_rates_give_a_panel_per_size_and_a_line_per_rule(search):
     assert wide.lines[0].spread == pytest.approx([0, 0, 0.1])
     assert [table.name for table in told["tables"]] == ["rates-3-layers-of-32", "rates-5-layers-of-16"]
     assert told["tables"][1].caption.startswith("5 layers of 16. The search:")
+    assert told["figures"][0].caption == "my digits, online; mean ± σ over networks."
+
+
+def test_one_network_has_no_spread(tmp_path):
+    alone = {"otpe": [run(tmp_path, "otpe", [[0.5]], test=[0.4])], "ottt": []}
+    told = digits.rates({(32, 32): alone}, 10, "my digits")["figures"][0]
+    assert told.panels[0].lines[0].spread is None
+    assert told.caption == "my digits, online; one network each."
 
 
 def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(tmp_path):
@@ -75,14 +89,14 @@ def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(t
     sizes = {
         (128, 128): {"otpe": otpe, "ostl": ostl, "ottt": None, "deep-otpe": tested("deep-otpe", 0.8)},
         (512, 512): {"otpe": ostl, "ostl": otpe, "ottt": tested("ottt", 0.62)},
-        (64, 64): {"otpe": otpe, "ostl": None},
+        (64, 64): {"otpe": ostl, "ostl": otpe},
     }
     told = digits.table(sizes, "offline", "my digits")
     rows = told["tables"][0].rows
     assert rows[0] == ["otpe", "3", "128", "72.0 ± 2.0", "72.5 ± 0.7", "0.001"]
     assert rows[2] == ["ottt", "3", "128", "", "64.3 ± 1.0", ""]
     assert rows[3] == ["deep-otpe", "3", "128", "80.0", "", "0.001"], "ours has no number in the paper"
-    assert rows[7] == ["otpe", "3", "64", "72.0 ± 2.0", "", "0.001"], "nor has another size"
+    assert rows[7] == ["otpe", "3", "64", "62.0 ± 2.0", "", "0.001"], "nor has another size"
     assert [(each.rule, each.what) for each in told["against"]] == [
         *(("otpe", "test accuracy, 3 layers of 128"), ("ostl", "test accuracy, 3 layers of 128")),
         *((rule, "test accuracy, 3 layers of 512") for rule in ("otpe", "ostl", "ottt")),
@@ -100,16 +114,16 @@ def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(t
 
 
 def test_slopes_give_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
-    def at(*test):
-        return run(tmp_path, "otpe", [[0.5, 0.5]], test=test)
+    def at(*test, best=0.5):
+        return run(tmp_path, "otpe", [[0.5, 0.5]], test=test, best=[best, best])
 
     found = {
-        "otpe": {(3, 32, 5): at(0.1, 0.3), (3, 32, 25): at(0.5, 0.5), (3, 64, 5): at(0.4, 0.4), (5, 32, 5): at(0.3, 0.3)},
+        "otpe": {(3, 32, 5): at(0.1, 0.3), (3, 32, 25): at(0.5, 0.5), (3, 64, 5): at(0.4, 0.4, best=0.6), (5, 32, 5): at(0.3, 0.3)},
         "ostl": {},
     }  # fmt: skip
     told = digits.slopes(found, "my digits")
     panels = told["figures"][0].panels
-    assert [panel.title for panel in panels] == ["otpe, 3 layers", "ostl, 3 layers", "otpe, 5 layers", "ostl, 5 layers"]
+    assert [panel.title for panel in panels] == ["OTPE, 3 layers", "OSTL, 3 layers", "OTPE, 5 layers", "OSTL, 5 layers"]
     assert isinstance(panels[0], Heat)
     assert (panels[0].columns, panels[0].rows, panels[0].x, panels[0].y) == (
         ["32", "64"],
@@ -120,5 +134,5 @@ def test_slopes_give_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
     np.testing.assert_allclose(panels[0].values, [[0.2, 0.4], [0.5, NAN]])
     np.testing.assert_allclose(panels[0].spread, [[0.1, 0], [0, NAN]])
     np.testing.assert_allclose(panels[2].values, [[0.3, NAN], [NAN, NAN]])
-    assert told["tables"][0].rows == [["otpe", "3", "32", "25", "0.500 ± 0.000"]]
+    assert told["tables"][0].rows == [["otpe", "3", "64", "5", "0.400 ± 0.000"]], "that validated best, not in the test"
     assert digits.slopes({"otpe": {}}, "my digits")["tables"][0].rows == []

@@ -37,9 +37,22 @@ def test_order_json_says_what_comes_first_and_what_is_missing(runs):
         runs.study(name)
     runs.write("", order=["c", "x", "a"])
     assert states(runs) == {"c": "finished", "a": "finished", "b": "finished", "x": "missing"}
-    assert find.search([runs.path])[-1].note == "order.json names it, but it has not been run yet."
+    assert find.search([runs.path])[-1].note == "order.json names it, but it is not finished yet."
     runs.write("", order="{")
     assert list(states(runs)) == ["a", "b", "c"]
+
+
+def test_what_was_begun_but_has_nothing_to_tell_yet_is_missing_too(runs):
+    runs.study("a")
+    runs.write("b", points={"points": []})
+    runs.write("", order=["b", "a"])
+    assert states(runs) == {"a": "finished", "b": "missing"}
+
+
+def test_a_file_nested_too_deep_to_read_is_damaged(runs):
+    (runs.path / "deep").mkdir(parents=True)
+    (runs.path / "deep" / "section.json").write_text("[" * 200_000)
+    assert only(runs).state == "damaged"
 
 
 def test_a_single_run(runs):

@@ -84,6 +84,7 @@ def test_the_paper_beside_ours(tmp_path):
 def test_differences_are_counted_in_both_spreads():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
     for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
         assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
     plainly = [Against(what="", rule=rule, paper=1, ours=ours) for rule, ours in (("a", 1.1), ("b", 0.7), ("c", NAN))]
@@ -121,6 +122,21 @@ def test_command_settings_machine_and_remarks(tmp_path):
     assert "device cpu: cpu versions otpe 0.1.0" in shown
 
 
+def test_settings_that_are_0_or_1_are_numbers():
+    given = {
+        "seed": 0,
+        "every": 1,
+        "alpha": 1.0,
+        "final": 0.0,
+        "binary": False,
+        "quick": True,
+        "dt": None,
+        "hidden": [1],
+    }
+    said = plain(parts.facts(given)).split()
+    assert " ".join(said) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
+
+
 def test_a_figure_that_cannot_be_drawn(tmp_path):
     odd = Figure(
         name="odd", caption="Odd.", panels=[Lines(title="", x="", y="", lines=[Line(name="otpe", x=[1, 2], y=[1])])]
@@ -146,8 +162,10 @@ def test_without_matplotlib(tmp_path, monkeypatch):
 def test_names_do_not_clash(tmp_path):
     double = section(figures=[], tables=[*section().tables, *section().tables])
     text = made(tmp_path, double, double)
-    ids = re.findall(r' id="([^"]+)"', text)
-    assert len(set(ids)) == len(ids)
+    ids = re.findall(r' id="([^"]+)"', text + made(tmp_path / "own", section("overview", figures=[], tables=[])))
+    own = {"top", "theme", "contents", "overview", "tip"}
+    assert len(set(ids)) + len(own) == len(ids), "twice are only those that a page has itself"
+    assert "overview--2" in ids
     assert "The study (study)" in plain(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "study--2-test--2.csv",

@@ -60,6 +60,10 @@ def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end
     last = jax.tree.map(np.asarray, run.state.params)
     jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda x: x[-1], params), last)
     assert run.recipe.stride == 1
+    half = config.out / "snapshots" / ".step.partial"
+    half.touch()
+    prepared(replace(config, resume=True)).folder.close()
+    assert not half.exists(), "what a killed run had begun to write"
 
 
 def test_a_run_without_weights_says_how_to_get_them(tmp_path):

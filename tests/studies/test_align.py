@@ -9,7 +9,7 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli
 from otpe.charts.kinds import Bars, Lines, from_json
-from otpe.runs import loop
+from otpe.runs import folder, loop
 from otpe.studies import align
 from otpe.studies.config import AlignConfig
 
@@ -74,6 +74,14 @@ def test_the_section_tells_it_in_the_order_that_was_asked_for(found):
     assert section.seconds > 0
     assert f"Numbers: {out / 'metrics.jsonl'}\nSection: {out / 'section.json'}" in said
     assert "1.000 ± 0.000" in said
+
+
+def test_looked_at_on_another_machine_it_is_of_the_one_it_was_trained_on(found, no_training, monkeypatch):
+    monkeypatch.setattr(folder, "provenance", lambda: {"device": "gpu: another", "versions": {"otpe": "99"}})
+    align.align(replace(CONFIG, out=found[0], resume=True))
+    machine = from_json((found[0] / "section.json").read_text()).machine
+    assert machine["device"].startswith("cpu")
+    assert machine["versions"]["otpe"] == otpe.__version__
 
 
 def test_means_and_spreads_of_the_figures(found):

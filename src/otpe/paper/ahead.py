@@ -43,5 +43,9 @@ def ready(
 def _compiled(make: Callable[[Planned], Ready], planned: Planned) -> Ready:
     made = make(planned)
     if isinstance(made, Run):
-        made.compile()
+        try:
+            made.compile()
+        except BaseException:
+            made.folder.close()
+            raise
     return made

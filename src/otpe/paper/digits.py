@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from otpe.charts.kinds import Against, Figure, Heat, Table
+from otpe.charts.look import shown
 from otpe.paper import numbers
 from otpe.paper.finished import Finished
 from otpe.paper.numbers import Spread
@@ -41,7 +42,7 @@ def table(found: Mapping[tuple[int, ...], Found], mode: str, data: str) -> dict[
         "lead": f"Test accuracy on {data}, {mode}, in every size{searched}.",
         "tables": [Table(name="accuracies", caption=caption, columns=columns, rows=rows)],
         "against": against,
-        "remarks": _order(found, mode),
+        "remarks": _order({hidden: runs for hidden, runs in found.items() if layers(hidden) in paper}, mode),
     }
 
 
@@ -49,9 +50,11 @@ def rates(search: Mapping[tuple[int, ...], Mapping[str, Sequence[Finished]]], la
     titles = {hidden: "{} layers of {}".format(*layers(hidden)) for hidden in search}
     panels = [over_rates(runs, titles[hidden]) for hidden, runs in search.items()]
     tables = [_named(tried(runs, last), titles[hidden]) for hidden, runs in search.items()]
+    networks = max((run.test.size for found in search.values() for runs in found.values() for run in runs), default=0)
+    of = "one network each" if networks == 1 else "mean ± σ over networks"
     return {
         "lead": f"Test accuracy over the learning rate, online, on {data}.",
-        "figures": [Figure(name="rates", caption=f"{data}, online; mean ± σ over networks.", panels=panels)],
+        "figures": [Figure(name="rates", caption=f"{data}, online; {of}.", panels=panels)],
         "tables": tables,
     }
 
@@ -69,7 +72,7 @@ def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: st
             ]
             panels.append(
                 Heat(
-                    title=f"{rule}, {depth} layers", x="width", y="slope", unit="test accuracy",
+                    title=f"{shown(rule)}, {depth} layers", x="width", y="slope", unit="test accuracy",
                     columns=[str(w) for w in widths], rows=[str(s) for s in steep],
                     values=[[float(spread.mean(x)) for x in row] for row in tests],
                     spread=[[float(spread.std(x)) for x in row] for row in tests],
@@ -78,9 +81,9 @@ def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: st
     best = []
     for rule, found in runs.items():
         if found:
-            point = max(found, key=lambda p, found=found: float(spread.mean(found[p].test)))
+            point = max(found, key=lambda p, found=found: float(np.mean(found[p].result["valid_accuracy"])))
             best.append([rule, *map(str, point), spread.text(found[point].test)])
-    caption = "The best point of each rule; test accuracy, mean ± σ over networks."
+    caption = "The point of each rule that validated best; test accuracy, mean ± σ over networks."
     columns = ["rule", "layers", "width", "slope", "test"]
     return {
         "lead": f"Test accuracy over the surrogate's slope, the width and the number of layers, offline, on {data}.",

@@ -118,7 +118,7 @@ def _cosines_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: 
         def against(found: Any) -> Any:
             return cosines.beside_five(found, m.plan.scale.last) if five else cosines.beside_three(found)
 
-        paper = numbers.COSINES_5 if five else numbers.COSINES_3
+        paper = None if m.plan.scale.name == "quick" else numbers.COSINES_5 if five else numbers.COSINES_3
         return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against, paper)
 
     return Item(title, where, needs, tell, digits=True)
@@ -181,7 +181,7 @@ def _slopes() -> Item:
 def _complexity() -> Item:
     def tell(m: Material) -> dict[str, Any]:
         found = complexity.study(quick=m.plan.scale.name == "quick", out=m.folder)
-        return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "seconds")}
+        return {name: getattr(found, name) for name in ("lead", "figures", "tables", "remarks", "settings", "seconds")}
 
     return Item("Time and space of every rule", "Table 1", lambda _: [], tell)
 

@@ -15,11 +15,12 @@ def section(
     runs: Mapping[str, Finished | None], search: Mapping[str, Sequence[Finished]], last: int, data: str
 ) -> dict[str, Any]:
     each = {rule: [run] if run else [] for rule, run in runs.items()}
+    end = min((ending(run, last) for run in runs.values() if run), default=last)
     return {
         "lead": f"Online training on {data}: an update at every time step, with the learning rate of each rule from a"
         " search.",
         "figures": [curves(each, "curves", f"{data}, online; mean ± σ over networks.")],
-        "tables": [accuracies(each, last), tried(search, last)],
+        "tables": [accuracies(each, end), tried(search, last)],
     }
 
 
@@ -30,18 +31,24 @@ def tried(search: Mapping[str, Sequence[Finished]], last: int) -> Table:
     for rule, runs in search.items():
         by_rate = {run.result["learning_rate"]: score(run, last) for run in runs}
         rows.append([rule, *(f"{by_rate[rate]:.3f}" if rate in by_rate else "no run" for rate in rates)])
-    steps = next((run.result["steps"] for runs in search.values() for run in runs), 0)
+    first = next((run for runs in search.values() for run in runs), None)
+    over = f", mean of the last {ending(first, last):,} of {first.result['steps']:,} mini-batches" if first else ""
     return Table(
         name="rates",
-        caption=f"The search: validation accuracy at the end of {steps:,} mini-batches, by learning rate.",
+        caption=f"The search: validation accuracy{over}, by learning rate.",
         columns=["rule", *(f"{rate:g}" for rate in rates)],
         rows=rows,
     )
 
 
+def ending(run: Finished, last: int) -> int:
+    """Mini-batches that are the end of a run: a quarter of it at most."""
+    return min(last, max(run.result["steps"] // 4, 1))
+
+
 def score(run: Finished, last: int) -> float:
-    """What a search compares: mean validation accuracy at the end, over a quarter of the run at most."""
-    return float(spread.mean(run.last("valid_accuracy", min(last, max(run.result["steps"] // 4, 1)))))
+    """What a search compares: mean validation accuracy at the end."""
+    return float(spread.mean(run.last("valid_accuracy", ending(run, last))))
 
 
 def best(tried: Sequence[Finished], last: int) -> Finished:
@@ -54,12 +61,13 @@ def over_rates(search: Mapping[str, Sequence[Finished]], title: str) -> Lines:
     lines = []
     for rule, runs in search.items():
         ordered = sorted(runs, key=lambda run: run.result["learning_rate"])
+        networks = max((run.test.size for run in runs), default=0)
         lines.append(
             Line(
                 name=rule,
                 x=[run.result["learning_rate"] for run in ordered],
                 y=[float(spread.mean(run.test)) for run in ordered],
-                spread=[float(spread.std(run.test)) for run in ordered],
+                spread=[float(spread.std(run.test)) for run in ordered] if networks > 1 else None,
             )
         )
     return Lines(title=title, x="learning rate", y="test accuracy", lines=lines, log_x=True)

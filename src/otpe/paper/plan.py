@@ -1,12 +1,14 @@
 """The runs that items need. Each has one name, however many items need it, so it is trained once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.scale import Scale, Training
 from otpe.runs.config import TrainConfig
+
+ONE = {"mini-batches": "mini-batch", "networks": "network", "runs": "run"}
 
 
 class Planned(NamedTuple):
@@ -96,6 +98,30 @@ class Plan(NamedTuple):
             "checkpoint_seconds": self.asked.checkpoint_seconds,
         }  # fmt: skip
         return TrainConfig(**{**given, **more})
+
+
+def coarser(runs: Sequence[Planned], fine: Sequence[Planned]) -> list[str]:
+    """What there is less of than with --fine, in a sentence."""
+    said = []
+    for what, searching in (("training", False), ("the search for learning rates", True)):
+        mine, theirs = [
+            _amounts([run.config for run in each if (run.config.mode == "online" and not run.search) == searching])
+            for each in (runs, fine)
+        ]
+        less = [
+            f"{n:,} {name if n != 1 else ONE[name]} instead of {theirs[name]:,}"
+            for name, n in mine.items()
+            if n < theirs.get(name, 0)
+        ]
+        said += [f"{what} has {', '.join(less)}"] if less else []
+    return [f"Coarser than with --fine: {'; '.join(said)}."] if said else []
+
+
+def _amounts(configs: Sequence[TrainConfig]) -> dict[str, int]:
+    if not configs:
+        return {}
+    steps, seeds = max(c.steps for c in configs), max(c.seeds for c in configs)
+    return dict(zip(ONE, (steps, seeds, len(configs)), strict=True))
 
 
 def _others(rules: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """`otpe reproduce`: train what is missing, write a section for every item as soon as it can be told, and the report."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +10,12 @@ from typing import IO, Any
 
 from otpe import check, files
 from otpe.charts.kinds import Section, to_json
-from otpe.datasets import fetch
+from otpe.datasets import fetch, heidelberg
 from otpe.paper import ahead, finished, online
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.finished import Diverged, Finished
 from otpe.paper.items import ITEMS, Item, Material
-from otpe.paper.plan import Plan, Planned
+from otpe.paper.plan import Plan, Planned, coarser
 from otpe.paper.progress import Whole
 from otpe.paper.scale import FINE, FULL, QUICK, Scale
 from otpe.reporting.run import report
@@ -30,8 +31,8 @@ MADE_SMALL = (
     "Quick: everything is made small, to see that it runs. Nothing here can be compared with the paper's numbers."
 )
 NOT_OFFICIAL = (
-    "These recordings are not the official SHD files, on which the paper's numbers are. For those: {}, and the same"
-    " command without --digits."
+    "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: {}, and"
+    " the same command without --digits."
 )
 OFFICIAL = "Spiking Heidelberg Digits"
 
@@ -56,6 +57,7 @@ class Reproduction:
     runs: dict[str, Finished] = field(default_factory=dict)
     over: dict[str, str | None] = field(default_factory=dict)  # runs that came to their end, or why they have none
     made: dict[Any, Splits] = field(default_factory=dict)
+    making: threading.Lock = field(default_factory=threading.Lock)  # runs are prepared by several threads
     say: Callable[[str], None] = lambda text: None
 
     def __call__(self) -> Path:
@@ -82,6 +84,8 @@ class Reproduction:
         out = self.out / "runs" / run.name
         config = replace(run.config, out=out, resume=True)
         tried = [self.runs[name] for name in run.search if name in self.runs]
+        if run.search and not tried:
+            return Diverged({}, "every run of the search for its learning rate diverged")
         if tried:
             best = online.best(tried, self.plan.scale.last)
             config = replace(config, learning_rate=best.result["learning_rate"])
@@ -104,7 +108,7 @@ class Reproduction:
             except guards.DivergedError as error:
                 finished.note_diverged(where, str(error))
         part.finish()
-        found = finished.read(where)
+        found = made if isinstance(made, Diverged) else finished.read(where)
         self.over[run.name] = found.why if isinstance(found, Diverged) else None
         if isinstance(found, Finished):
             self.runs[run.name] = found
@@ -128,18 +132,19 @@ class Reproduction:
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
         remarks += [self.left_out[name]] if name in self.left_out else []
+        if self.plan.scale.name == "full":
+            remarks += coarser(needed, item.needs(Plan(FINE, self.config)))
         if self.config.quick:
             parts, remarks = {**parts, "against": ()}, [*remarks, MADE_SMALL]
         elif item.digits and self.data != OFFICIAL and name not in self.left_out:
             remarks.append(NOT_OFFICIAL.format(fetch.command("shd", self.config.root)))
         return Section(
-            **{"seconds": seconds + time.monotonic() - began, **parts},
+            **{"seconds": seconds + time.monotonic() - began, "settings": _settings(needed), **parts},
             name=name,
             title=item.title,
             where=item.where,
             remarks=remarks,
             command=command(self.config, name),
-            settings=_settings(needed),
             machine=self._machine(needed),
         )
 
@@ -151,9 +156,10 @@ class Reproduction:
     def _splits(self, config: TrainConfig) -> Splits:
         """Made once for all runs that share them."""
         key = tuple((name, getattr(config, name)) for name in ("dataset", *settings.USED_BY))
-        if key not in self.made:
-            self.made[key] = task.named(config)
-        return self.made[key]
+        with self.making:
+            if key not in self.made:
+                self.made[key] = task.named(config)
+            return self.made[key]
 
 
 def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
@@ -192,10 +198,7 @@ def chosen_scale(config: ReproduceConfig) -> Scale:
 
 def no_digits(root: Path) -> str | None:
     """Why the items that need recordings cannot be made, if they cannot."""
-    there = [
-        any((root / f"shd_{split}.h5{end}").exists() for end in ("", ".zip", ".gz")) for split in ("train", "test")
-    ]
-    if all(there):
+    if all(heidelberg.find(root, f"shd_{split}") for split in ("train", "test")):
         return None
     return f"Not run: there are no recordings in {root}. Get them with: {fetch.command('shd', root)}"
 
@@ -203,8 +206,8 @@ def no_digits(root: Path) -> str | None:
 def digits_name(config: ReproduceConfig) -> str:
     if config.digits:
         return config.digits
-    archives = [(split, config.root / fetch.archive("shd", split)) for split in ("train", "test")]
-    if all(path.exists() and fetch.is_official("shd", split, path) for split, path in archives):
+    read = {split: heidelberg.find(config.root, f"shd_{split}") for split in ("train", "test")}
+    if all(path is not None and fetch.is_official("shd", split, path) for split, path in read.items()):
         return OFFICIAL
     return "recordings in SHD's layout"
 
@@ -219,11 +222,15 @@ def _without_runs(item: Item) -> Item:
 
 
 def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
-    """What all runs have in common, and their names."""
+    """What all runs have in common, without what their data does not have, and their names."""
     if not needed:
         return {}
-    each = [folder.identity(run.config) for run in needed]
-    shared = {name: value for name, value in each[0].items() if all(other[name] == value for other in each)}
+    each, data = [folder.identity(run.config) for run in needed], needed[0].config.dataset
+    shared = {
+        name: value
+        for name, value in each[0].items()
+        if all(other[name] == value for other in each) and data in settings.USED_BY.get(name, (data,))
+    }
     return {**shared, "runs": [run.name for run in needed]}
 
 

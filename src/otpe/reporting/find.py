@@ -18,7 +18,15 @@ REMAINS = (
     "sweep.json",
 )  # of a run or a study that lost its config.json
 SKIPPED = ("checkpoints",)
-WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError)  # what reading strange files raises
+WRONG = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OSError,
+    RecursionError,
+)  # what reading strange files raises
 
 
 @dataclass(frozen=True)
@@ -87,11 +95,14 @@ def _children(path: Path, in_study: bool) -> list[Found]:
         return [Found(path, "damaged", note=f"cannot be read: {error.strerror}.")]
     folders = [folder for folder in folders if not folder.name.startswith(".")]
     names, found = _order(path), []
+    shown = set()
     for folder in sorted(folders, key=lambda folder: names.index(folder.name) if folder.name in names else len(names)):
-        found += _below(folder, in_study)
-    missing = [name for name in names if not (path / name).is_dir()]
+        here = _below(folder, in_study)
+        found += here
+        shown |= {folder.name} if here else set()
+    missing = [name for name in names if name not in shown]  # a folder may be there already, with nothing to tell yet
     return found + [
-        Found(path / name, "missing", note="order.json names it, but it has not been run yet.") for name in missing
+        Found(path / name, "missing", note="order.json names it, but it is not finished yet.") for name in missing
     ]
 
 

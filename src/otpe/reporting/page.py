@@ -15,6 +15,7 @@ from otpe.reporting.find import Found
 from otpe.reporting.parts import text
 
 HERE = Path(__file__).parent
+OWN = ("top", "contents", "overview", "theme", "tip")  # anchors that page.html has itself
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
     "missing": "missing",
@@ -39,7 +40,7 @@ def page(title: str, found: Sequence[Found], folder: Path) -> str:
 
 def _anchors(found: Sequence[Found]) -> list[str]:
     """A name for each, none twice."""
-    seen: Counter[str] = Counter()
+    seen: Counter[str] = Counter(OWN)
     anchors = []
     for each in found:
         name = each.section.name if each.section else each.path.resolve().name

@@ -167,6 +167,6 @@ def _value(value: Any) -> str:
         return ", ".join(f"{name} {_value(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
         return " ".join(map(_value, value)) or "none"
-    return (
-        {None: "none", True: "yes", False: "no"}.get(value, str(value)) if value in (None, True, False) else str(value)
-    )
+    if value is None or isinstance(value, bool):  # 0 and 1 are equal to False and True, but are numbers
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value)

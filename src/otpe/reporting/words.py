@@ -8,6 +8,7 @@ from otpe.charts.kinds import Against
 from otpe.charts.look import shown
 
 MISSING = "–"
+ROUNDED = 5e-4  # less is 0.000, or 0.0 points
 
 
 def column(values: Sequence[Any]) -> list[str]:
@@ -41,9 +42,13 @@ def difference(each: Against) -> str:
 
 
 def sigmas(each: Against) -> float:
-    """The difference, counted in σ of both together, or of the one that has one; NaN where neither has."""
+    """The difference, counted in σ of both together, or of the one that has one; NaN where neither has.
+
+    The paper's numbers are rounded: what is no difference in the digits that are shown is none.
+    """
     both = math.hypot(*(spread for spread in (each.spread, each.paper_spread) if math.isfinite(spread)))
-    return abs(each.ours - each.paper) / both if both > 0 else math.nan
+    apart = abs(each.ours - each.paper)
+    return (0.0 if apart < ROUNDED else apart / both) if both > 0 else math.nan
 
 
 def largest(against: Sequence[Against]) -> Against | None:

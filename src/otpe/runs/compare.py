@@ -72,7 +72,8 @@ class Comparison:
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
         found = self._section(results)
-        files.write_atomically(path / "section.json", kinds.to_json(found))
+        if self.verb == "compare":  # another study tells its own
+            files.write_atomically(path / "section.json", kinds.to_json(found))
         if find_spec("matplotlib"):
             from otpe.charts import draw
 

@@ -79,7 +79,8 @@ def prepared(
     opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine)
     try:
         files.folder(opened.checkpoints)
-        files.clean(opened.checkpoints)
+        for beside in (opened.checkpoints, opened.path / "snapshots"):
+            files.clean(beside)
         found = opened.read_result()
         state, seconds = _begin(opened, start, mine, finished=found is not None)
     except BaseException:

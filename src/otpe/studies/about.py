@@ -17,10 +17,11 @@ def command(verb: str, config: Any) -> str:
     return section.command(verb, type(config), folder.plain(config))
 
 
-def signed(told: Section, verb: str, config: Any, seconds: float) -> Section:
-    """The section with command, settings, machine and time."""
+def signed(told: Section, verb: str, config: Any, seconds: float, where: Path) -> Section:
+    """The section with command, settings, machine and time. `where`: its folder, which knows where it was begun."""
     settings = {name: value for name, value in folder.plain(config).items() if name not in NOT_TOLD}
-    return replace(told, command=command(verb, config), settings=settings, machine=folder.provenance(), seconds=seconds)
+    machine = section.machine(folder.read_json(where / "config.json"))
+    return replace(told, command=command(verb, config), settings=settings, machine=machine, seconds=seconds)
 
 
 def write(where: Path, told: Section) -> None:

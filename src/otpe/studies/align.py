@@ -56,7 +56,7 @@ def written(config: AlignConfig, result: Result) -> Section:
         figures=figures(found, f"{config.dataset}."),
         tables=[table(found)],
     )
-    told = about.signed(told, "align", config, result.seconds)
+    told = about.signed(told, "align", config, result.seconds, result.folder)
     about.write(result.folder, told)
     return told
 

@@ -38,7 +38,7 @@ class Study:
         files.write_atomically(where / "landscape.npz", planes.npz(seen))
         title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
         told = section(seen, name=where.name, title=title, remarks=remarks)
-        told = about.signed(told, "landscape", config, sum(result.seconds for result in results))
+        told = about.signed(told, "landscape", config, sum(result.seconds for result in results), where)
         about.write(where, told)
         return seen, told
 
@@ -102,8 +102,9 @@ def _map(seen: Seen, title: str) -> Figure:
         paths=ways,
     )
     caption = (
-        "Validation loss of the first network over the plane through the initial model, at (0, 0), and BPTT's final"
-        " one, on the horizontal axis; every rule's way projected into it. Distances are those of all weights together."
+        f"Loss of the first network on {seen.samples:,} samples of validation, over the plane through the initial"
+        " model, at (0, 0), and BPTT's final one, on the horizontal axis; every rule's way projected into"
+        " it. Distances are those of all weights together."
     )
     return Figure(name="landscape", caption=caption, panels=[panel])
 

@@ -29,6 +29,7 @@ class Seen(NamedTuple):
     explained: dict[str, np.ndarray]  # [S, K] share of |θ − θ₀|² that lies in the plane; NaN at the start
     length: dict[str, np.ndarray]  # [S] from the first to the last model
     apart: dict[str, np.ndarray]  # [S] from BPTT's last model to this rule's
+    samples: int  # that the loss is taken over
 
 
 def look(
@@ -65,6 +66,7 @@ def look(
         explained={rule: np.stack([share for _, share in each]) for rule, each in found.items()},
         length={rule: _distance(_at(params, -1), _at(params, 0)) for rule, (_, params) in runs.items()},
         apart={rule: _distance(_at(params, -1), _at(reference, -1)) for rule, (_, params) in runs.items()},
+        samples=len(batch.labels),
     )
 
 

@@ -63,7 +63,8 @@ class Sweep:
             result = gathered(self.config, self.axes, self.records, self.left_out, self.folder.path)
             seconds = sum(record.get("seconds", 0.0) for record in self.records)
             told = maps.section(result, name=self.folder.path.name)
-            about.write(self.folder.path, about.signed(told, "sweep", self.config, seconds))
+            told = about.signed(told, "sweep", self.config, seconds, self.folder.path)
+            about.write(self.folder.path, told)
             return result
         except signals.StoppedError:
             raise
