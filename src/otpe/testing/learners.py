@@ -28,7 +28,7 @@ def check_learner(make: Make, inputs: int | None = None, classes: int | None = N
       make: makes a fresh learner, always the same one.
       inputs, classes: of its steps and labels; by default those of its `net`.
     """
-    net = getattr(make(), "net", None)
+    net: Any = getattr(make(), "net", None)
     inputs = int(np.prod(net.layers[0].in_shape)) if inputs is None else inputs
     classes = net.classes if classes is None else classes
     rng = np.random.default_rng(0)
