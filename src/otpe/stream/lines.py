@@ -117,10 +117,12 @@ class _Csv:
 
 
 def _number(field: str) -> int | float | None:
+    if not field.strip():
+        return None
     try:
         return int(field)
     except ValueError:
-        return float(field) if field.strip() else None
+        return float(field)
 
 
 def _json(line: str) -> Iterable[Event | str]:

@@ -171,7 +171,7 @@ def _is_event(item: Any) -> bool:
     """(time, unit) and (x, label) differ in what comes first."""
     if not isinstance(item, tuple | list) or isinstance(item, Step) or not 2 <= len(item) <= 3:
         return False
-    return isinstance(item[0], float | int) or np.ndim(item[0]) == 0
+    return not isinstance(item[0], tuple | list) and getattr(item[0], "ndim", 0) == 0
 
 
 def _pair(item: Any) -> tuple[Any, Any]:
