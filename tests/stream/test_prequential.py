@@ -240,7 +240,7 @@ def test_the_same_as_predict_one_and_learn_one():
     net, rng = otpe.dense([6, 8, 3], leak=0.9, threshold=0.2), np.random.default_rng(0)
     xs, labels = rng.poisson(3, (32, 6)).astype(np.float32), rng.integers(-1, 3, 32).tolist()
     steps = [Step(x, y, float(i), i in (0, 16)) for i, (x, y) in enumerate(zip(xs, labels, strict=True))]
-    together, single = (StreamLearner(net, optimizer=optax.adamax(0.1), seed=1) for _ in range(2))
+    together, single = (StreamLearner(net, optimizer=optax.adamax(0.1), seed=5) for _ in range(2))
     seen = []
     score = evaluate(together, steps, block=16, on_step=lambda *given: seen.append(given))
     by_one = Prequential(3)
