@@ -238,7 +238,7 @@ def test_the_callers_array_is_his_own():
             x[:] = k
             yield x
 
-    assert [s.x.tolist() for s in iterate(reused())] == [[0, 0], [1, 1], [2, 2]]
+    assert [s.x.tolist() for s in list(iterate(reused()))] == [[0, 0], [1, 1], [2, 2]]
 
 
 STEPS = [

@@ -17,7 +17,6 @@ from otpe.stream.events import RESET, Event
 from otpe.stream.steps import Bad, OnBad, short
 
 LONGEST = 1 << 16  # characters of a line
-SEPARATORS = ("\t", ";", ",")
 COLUMNS = Event._fields
 
 
@@ -80,21 +79,17 @@ class _Csv:
 
     def __init__(self) -> None:
         self._places: tuple[int, int, int | None] | None = None  # of time, unit and label, as the header has them
-        self._separator: str | None = None
 
     def __call__(self, line: str) -> Iterable[Event | str]:
         if not line or line.lower() == RESET:
             return (RESET,)
-        separator = self._separator or next((s for s in SEPARATORS if s in line), ",")
-        fields = line.split(separator)
+        fields = line.split("\t" if "\t" in line else ";" if ";" in line else ",")
         try:
-            event = self._event(fields)
+            return (self._event(fields),)
         except ValueError:
             if not self._header(fields):
                 raise
-            event = None
-        self._separator = separator
-        return () if event is None else (event,)
+            return ()
 
     def _event(self, fields: list[str]) -> Event:
         if self._places is None and not 2 <= len(fields) <= 3:
