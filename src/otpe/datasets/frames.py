@@ -137,19 +137,11 @@ def blocks(events: Events, lie: Grid, binning: Binning) -> Iterator[tuple[slice,
     at_once = max(1, AT_ONCE // (lie.steps * lie.units))
     for first in range(0, len(events), at_once):
         some = slice(first, min(first + at_once, len(events)))
-        counted = _count(events, some, lie, binning)
-        yield some, np.minimum(counted, 1) if binning.binary else counted
+        yield some, count(events, some, lie, binning)
 
 
-def microseconds(times: np.ndarray, *, nearest: bool) -> np.ndarray:
-    """Whole ones: the nearest, or rounded down as tonic does. 1.001 s, times a million, is a hair below 1,001,000."""
-    if times.dtype.kind in "iu":
-        return times.astype(np.int64)
-    exact = times.astype(np.float64) * 1e6  # doubles first: in float16, as SHD has it, a million is infinite
-    return (np.rint(exact) if nearest else exact).astype(np.int64)
-
-
-def _count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarray:
+def count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarray:
+    """Counts [some recordings, steps, units] of these recordings."""
     counts = events.counts[some]
     span = slice(events.starts[some.start], events.starts[some.stop])
     of = np.repeat(np.arange(counts.size), counts)
@@ -160,7 +152,16 @@ def _count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarr
     kept = step < lie.steps
     place = (of * lie.steps + step) * lie.units + events.units[span] // binning.pool
     shape = (counts.size, lie.steps, lie.units)
-    return np.bincount(place[kept], minlength=math.prod(shape)).reshape(shape)
+    counted = np.bincount(place[kept], minlength=math.prod(shape)).reshape(shape)
+    return np.minimum(counted, 1) if binning.binary else counted
+
+
+def microseconds(times: np.ndarray, *, nearest: bool) -> np.ndarray:
+    """Whole ones: the nearest, or rounded down as tonic does. 1.001 s, times a million, is a hair below 1,001,000."""
+    if times.dtype.kind in "iu":
+        return times.astype(np.int64)
+    exact = times.astype(np.float64) * 1e6  # doubles first: in float16, as SHD has it, a million is infinite
+    return (np.rint(exact) if nearest else exact).astype(np.int64)
 
 
 def _refuse_short(width: np.ndarray, begin: np.ndarray, end: np.ndarray, events: Events, bins: int, where: str) -> None:

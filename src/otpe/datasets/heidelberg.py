@@ -82,11 +82,7 @@ def folder(
     check.one_of("split", split, SPLITS)
     root, held_out = Path(root), holdout(validation)
     in_file = "train" if split == "valid" and _only(root, "valid") is None else split
-    path = _only(root, in_file)
-    if path is None:
-        raise FileNotFoundError(
-            f"{root} holds no {in_file}.h5, nor anything_{in_file}.h5{_there(root)}. Name the folder that does."
-        )
+    path = file_of(root, in_file)
     whole = in_file == "test" or _only(root, "valid") is not None
     return _part(load(path, units, Binning.of(bins), keep_empty=keep_empty), split, None if whole else held_out)
 
@@ -114,6 +110,16 @@ def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) 
 
 def find(root: Path, stem: str) -> Path | None:
     return next((path for end in ENDINGS if (path := root / (stem + end)).is_file()), None)
+
+
+def file_of(root: Path, split: str) -> Path:
+    """The file of this split in a folder."""
+    path = _only(root, split)
+    if path is None:
+        raise FileNotFoundError(
+            f"{root} holds no {split}.h5, nor anything_{split}.h5{_there(root)}. Name the folder that does."
+        )
+    return path
 
 
 def files_of(root: Path) -> dict[str, Path]:

@@ -4,4 +4,10 @@ learner.py    `otpe.StreamLearner`
 programs.py   what it runs on the device
 inputs.py     what comes from a stream, looked at first
 described.py  networks and optimizers in words, for saved learners
+steps.py      a time step, and what becomes of input that cannot be used
+events.py     events to time steps
+lines.py      events from CSV and JSON lines
+sources.py    where steps come from: recordings, text, Python
+score.py      accuracy along a stream
+prequential.py  predict, then learn
 """
