@@ -1,21 +1,15 @@
-"""Figures are described here, and drawn elsewhere: a stand-in takes them."""
-
-import sys
-from types import SimpleNamespace
+"""Figures are described here, and drawn elsewhere: nothing is drawn in these tests."""
 
 import pytest
 
-from otpe import charts
+from otpe.charts import draw
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def drawn():
     """What was handed over to be drawn: figure and folder."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        stand_in = SimpleNamespace(
-            draw=lambda figure, folder: found.append((figure.name, folder)) or [], png=lambda figure: b""
-        )
-        patch.setitem(sys.modules, "otpe.charts.draw", stand_in)
-        patch.setattr(charts, "draw", stand_in, raising=False)
+        patch.setattr(draw, "draw", lambda figure, folder: found.append((figure.name, folder)) or [])
+        patch.setattr(draw, "png", lambda figure: b"")
         yield found
