@@ -3,8 +3,8 @@
     steps = worlds.samples(otpe.datasets.randman("time"), seed=0)                 # an endless stream
     steps = worlds.changing(steps, worlds.Swap(at=50_000, classes=(0, 1)), worlds.Die(at=100_000, share=0.3))
 
-A stream is any iterator of steps, so recorded files change in the same way: `changing(sources.recordings(...), ...)`. All
-is decided by seeds: the same stream twice is the same stream.
+A stream is any iterator of steps, so recorded files change in the same way: `changing(sources.recordings(...), ...)`.
+All is decided by seeds: the same stream twice is the same stream.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from otpe.stream.steps import Step
 
 @dataclass(frozen=True)
 class Swap:
-    """From step `at` on, the samples of one class have the label of the next of these, and those of the last the first's."""
+    """From step `at` on, samples of one class have the label of the next of these, and those of the last the first's."""
 
     at: int
     classes: tuple[int, ...]
