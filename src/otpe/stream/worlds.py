@@ -21,7 +21,7 @@ from otpe.stream.steps import Step
 
 @dataclass(frozen=True)
 class Swap:
-    """From step `at` on, samples of one class have the label of the next of these, and those of the last the first's."""
+    """From step `at` on, samples of one class have the label of the next of these, those of the last the first's."""
 
     at: int
     classes: tuple[int, ...]
