@@ -5,11 +5,11 @@ from pathlib import Path
 
 # The suite compiles thousands of programs and runs each of them once or twice: it takes far less time when XLA tries less
 # hard, and does not cut every small program into parts for several threads. Before jax is imported.
-LESS = (
+os.environ.setdefault(
+    "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_cpu_parallel_codegen_split_count=1",
 )
-os.environ.setdefault("XLA_FLAGS", LESS)
 
 import jax
 import pytest
