@@ -3,9 +3,13 @@
 import os
 from pathlib import Path
 
-# The suite compiles thousands of programs and runs each of them once or twice: it takes a third less when XLA tries less
-# hard. Before jax is imported.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# The suite compiles thousands of programs and runs each of them once or twice: it takes far less time when XLA tries less
+# hard, and does not cut every small program into parts for several threads. Before jax is imported.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_parallel_codegen_split_count=1",
+)
 
 import jax
 import pytest

@@ -12,7 +12,7 @@ from otpe.paper.plan import Plan, Planned
 from otpe.runs.config import TrainConfig
 from otpe.runs.task import Splits
 
-NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
+NAMES = offline.NAMES
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from otpe.paper import numbers
 from otpe.paper.finished import Finished, curve
 from otpe.studies import spread
 
+NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
 Runs = Mapping[str, Sequence[Finished]]  # of each rule: a run per draw of the manifolds
 
 
@@ -91,7 +92,7 @@ def randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
     draws = max((len(each) for each in runs.values()), default=0)
     apart = _apart(runs, last)
     networks = f"{draws} draw{'s' * (draws > 1)} of the manifolds, several networks on each"
-    named = {"t-randman": "T-Randman", "r-randman": "R-Randman"}[dataset]
+    named = NAMES[dataset]
     if dataset == "t-randman":
         against = from_bptt(runs, numbers.T_RANDMAN_FROM_BPTT, last)
         remarks = ["The paper gives accuracies on T-Randman as distances from BPTT only."]
