@@ -163,11 +163,11 @@ class Told:
 
     def learn_many(self, xs, labels):
         self.calls.append([int(y) for y in labels])
-        return Learned(xs, np.zeros(len(xs)), np.zeros((len(xs), 1)))
+        return Learned(xs, np.zeros(len(xs)), np.zeros((len(xs), 1)), xs)
 
     def observe_many(self, xs):
         self.calls.append(len(xs))
-        return Learned(xs, np.zeros(len(xs)), np.zeros((len(xs), 1)))
+        return Learned(xs, np.zeros(len(xs)), np.zeros((len(xs), 1)), xs)
 
 
 def made_up(labels, resets, answers):

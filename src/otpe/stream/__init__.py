@@ -10,4 +10,5 @@ lines.py      events from CSV and JSON lines
 sources.py    where steps come from: recordings, text, Python
 score.py      accuracy along a stream
 prequential.py  predict, then learn
+worlds.py     worlds that change
 """

@@ -38,6 +38,7 @@ class Told(NamedTuple):
     scores: Array  # [classes] as before learning from it
     loss: Array  # NaN without a label
     rates: Array  # [layers] share of the neurons that spiked
+    spikes: Array  # [classes] of the output neurons
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, To
 
 def _told(how: How, memory: Memory, info: Any, loss: Array) -> Told:
     rates = jnp.stack([s.mean() for s in info.spikes])
-    return Told(how.score_leak * memory.scores + info.spikes[-1].reshape(-1), loss, rates)
+    spikes = info.spikes[-1].reshape(-1)
+    return Told(how.score_leak * memory.scores + spikes, loss, rates, spikes)
 
 
 def _settle(how: How, memory: Memory) -> Memory:
