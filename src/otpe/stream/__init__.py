@@ -2,6 +2,7 @@
 
 learner.py    `otpe.StreamLearner`
 programs.py   what it runs on the device
+late.py       steps that wait for their label
 inputs.py     what comes from a stream, looked at first
 described.py  networks and optimizers in words, for saved learners
 steps.py      a time step, and what becomes of input that cannot be used

@@ -30,6 +30,7 @@ class Memory(NamedTuple):
     scores: Array  # [classes] leaky sum of output spikes
     total: Any  # loss and gradient, summed since the last update; None where every step makes one
     labelled: Array  # steps in that sum
+    present: Any = None  # of a learner whose labels come late: membranes and scores of now; the others are of then
 
 
 class Told(NamedTuple):
@@ -49,6 +50,7 @@ class How:
     form: StepForm
     optimizer: ByValue
     every: int  # labelled steps to an update
+    late: bool  # are labels late, and learned from when the network is further on?
     score_leak: float
     decay: float  # share of the weights that an update takes away
     limit: float | None  # on the size of a weight
@@ -61,6 +63,8 @@ class Programs(NamedTuple):
     observe_many: Any  # memory, xs -> memory, told of each
     learn_many: Any  # memory, xs, labels -> memory, told of each
     mixed_many: Any  # the same, where some labels are NO_LABEL
+    look_many: Any  # memory, xs -> memory, told of each: the present goes on, and nothing else
+    late_many: Any  # memory, xs, then, labels, begins -> the same, and steps of then are learned from
     settle: Any  # memory -> memory: an update by what is left of a group of steps
     rest: Any  # memory -> memory with membranes, traces and scores at rest
 
@@ -77,13 +81,22 @@ def programs(how: How) -> Programs:
     def mixed(memory: Memory, x: Array, label: Array) -> tuple[Memory, Told]:
         return jax.lax.cond(label >= 0, learn, lambda memory, x, _: observe(memory, x), memory, x, label)
 
+    def late(memory: Memory, x: Array, then: Array, label: Array, begins: Array) -> tuple[Memory, Told]:
+        memory, now = _look(how, memory, x)
+        memory = jax.lax.cond(begins, lambda m: _rest(how, _settle(how, m)), lambda m: m, memory)
+        memory, told = mixed(memory, then, label)
+        return memory, told._replace(scores=now.scores, spikes=now.spikes)
+
+    ahead = partial(_look, how) if how.late else observe
     return Programs(
-        predict=jax.jit(lambda memory, x: observe(memory, x)[1].scores),
+        predict=jax.jit(lambda memory, x: ahead(memory, x)[1].scores),
         observe=jax.jit(observe, donate_argnums=0),
         learn=jax.jit(learn, donate_argnums=0),
         observe_many=block(lambda memory, at: observe(memory, *at)),
         learn_many=block(lambda memory, at: learn(memory, *at)),
         mixed_many=block(lambda memory, at: mixed(memory, *at)),
+        look_many=block(lambda memory, at: _look(how, memory, *at)),
+        late_many=block(lambda memory, at: late(memory, *at)),
         settle=jax.jit(partial(_settle, how), donate_argnums=0),
         rest=jax.jit(partial(_rest, how), donate_argnums=0),
     )
@@ -98,8 +111,24 @@ def start(how: How, params: Any) -> Memory:
         scores=jnp.zeros(how.net.classes, jnp.float32),
         total=total,
         labelled=jnp.zeros((), jnp.int32),
+        present=at_rest(how.net) if how.late else None,
     )
     return jax.tree.map(jnp.copy, memory)  # one array in two places could not be handed over
+
+
+def at_rest(net: Network) -> tuple[Any, Array]:
+    """Membranes and scores."""
+    return net.start(1, jnp.float32), jnp.zeros(net.classes, jnp.float32)
+
+
+def _look(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
+    """The present moves on. What waits for its label stays."""
+    membranes, scores = memory.present
+    membranes, spikes = how.net.step(memory.params, membranes, x[None])
+    scores = how.score_leak * scores + spikes.reshape(-1)
+    nothing = jnp.full(how.net.depth, jnp.nan, jnp.float32)
+    told = Told(scores, nothing[0], nothing, spikes.reshape(-1))
+    return memory._replace(present=(membranes, scores)), told
 
 
 def _observe(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:

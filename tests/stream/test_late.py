@@ -1,0 +1,132 @@
+"""Labels that come late: the network of now predicts, and what is learned is what labels in time would have taught."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import otpe
+from otpe.stream.learner import StreamLearner
+
+NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
+RNG = np.random.default_rng(0)
+X, Y = (RNG.random((60, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 60)
+DELAY, SECOND = 7, 30  # the second sequence begins there
+
+
+def learner(**more):
+    return StreamLearner(NET, "otpe", optax.adam(0.01), **more)
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def in_time(steps, labels=Y, **more):
+    """A learner whose labels are there at once, after so many steps."""
+    one = learner(**more)
+    one.learn_many(X[:SECOND], labels[:SECOND])
+    one.reset()
+    one.learn_many(X[SECOND:steps], labels[SECOND:steps])
+    return one
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_as_with_labels_in_time_so_many_steps_ago(every):
+    late = learner(delay=DELAY, every=every)
+    losses = late.learn_many(X[:SECOND], Y[:SECOND]).losses
+    late.reset()
+    losses = np.append(losses, late.learn_many(X[SECOND:], Y[SECOND:]).losses)
+    expected = learner(every=every)
+    assert same(in_time(60 - DELAY, every=every).params, late.params)
+    assert not same(in_time(60, every=every).params, late.params)
+    assert np.isnan(losses[:DELAY]).all(), "nothing has waited long enough"
+    np.testing.assert_allclose(
+        losses[DELAY:SECOND], expected.learn_many(X[: SECOND - DELAY], Y[: SECOND - DELAY]).losses
+    )
+
+
+def test_labels_told_later_are_the_same_as_those_given_at_once():
+    late = learner(delay=DELAY)
+    for i, x in enumerate(X):
+        if i == SECOND:
+            late.reset()
+        late.observe_one(x)
+        if i >= 5:
+            late.label_late(Y[i - 5], ago=5)
+    assert same(in_time(60 - DELAY).params, late.params)
+    assert late.labelled == 55
+    late.label_late(Y[58:60])
+    late.label_late(Y[57], ago=2)
+    late.label_late(3, ago=2)
+    assert late.labelled == 58, "one that is told anew is not counted twice"
+
+
+def test_the_network_of_now_predicts():
+    """Membranes and scores know all steps, weights only what is learned."""
+    late, frozen = learner(delay=DELAY), learner()
+    told = late.learn_many(X[:DELAY], Y[:DELAY])
+    seen = frozen.observe_many(X[:DELAY])
+    np.testing.assert_array_equal(told.scores, seen.scores)
+    np.testing.assert_array_equal(told.spikes, seen.spikes)
+    assert seen.spikes.any()
+    np.testing.assert_array_equal(late.predict_one(X[DELAY]), frozen.predict_one(X[DELAY]))
+    late.reset()
+    np.testing.assert_array_equal(late.predict_one(X[DELAY]), learner().predict_one(X[DELAY]))
+
+
+def test_steps_and_blocks_saved_in_between(tmp_path):
+    many, one = learner(delay=DELAY), learner(delay=DELAY)
+    whole = many.learn_many(X, Y)
+    scores = []
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        if i in (3, 40):  # before anything was learned, and after
+            one = StreamLearner.load(one.save(tmp_path / "learner"))
+        if i == 20:
+            one, left = one.clone(), one
+            left.learn_one(x, y)
+        scores.append(one.predict_one(x))
+        one.learn_one(x, y)
+    np.testing.assert_array_equal(whole.scores, scores)
+    np.testing.assert_allclose(jax.tree.leaves(one.params)[0], jax.tree.leaves(many.params)[0], rtol=1e-5, atol=1e-7)
+    assert one.steps == many.steps == one.labelled == 60
+    assert one.bytes == learner(delay=DELAY).bytes > learner().bytes
+
+
+def test_a_reset_is_saved(tmp_path):
+    late = learner(delay=DELAY)
+    late.learn_many(X[:SECOND], Y[:SECOND])
+    late.reset()
+    late = StreamLearner.load(late.save(tmp_path / "learner"))
+    late.learn_many(X[SECOND:], Y[SECOND:])
+    assert same(in_time(60 - DELAY).params, late.params)
+
+
+def test_it_is_a_good_learner():
+    otpe.testing.check_learner(lambda: StreamLearner(NET, "approx-otpe", delay=3))
+
+
+@pytest.mark.parametrize(
+    ("delay", "call", "message"),
+    [
+        (0, lambda late: late.label_late(1), r"labels are for 1 steps, 0 before the last one, and 0 wait .* it is 0"),
+        (4, lambda late: late.label_late(1, ago=4), r"labels are for 1 steps, 4 before the last one, and 4 wait"),
+        (4, lambda late: late.label_late([1] * 5), r"with a larger delay, how many steps late .* it is 4"),
+        (4, lambda late: late.label_late(4), r"labels run from 4 to 4, expected −1 \(none\) or 0 to 3"),
+        (4, lambda late: late.label_late(1, ago=-1), r"ago is -1"),
+    ],
+)
+def test_a_label_that_cannot_be_used_changes_nothing(delay, call, message):
+    late, other = learner(delay=delay), learner(delay=delay)
+    for each in (late, other):
+        each.observe_many(X[:10])
+    with pytest.raises(ValueError, match=message):
+        call(late)
+    assert same(late.learn_many(X, Y).scores, other.learn_many(X, Y).scores)
+    assert same(late.params, other.params)
+    assert late.labelled == other.labelled
+
+
+def test_a_delay_that_is_no_number_of_steps():
+    with pytest.raises(ValueError, match="delay is -1"):
+        learner(delay=-1)
