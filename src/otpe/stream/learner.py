@@ -163,8 +163,8 @@ class StreamLearner:
         waiting = len(self._waiting.labels)
         if ago + len(labels) > waiting:
             raise ValueError(
-                f"labels are for {len(labels)} steps, {ago} before the last one, and {waiting} wait for a label. Make the"
-                f" learner with a larger delay, how many steps late a label may come; it is {self.delay}."
+                f"labels are for {len(labels)} steps, {ago} before the last one, and {waiting} wait for a label. Make"
+                f" the learner with a larger delay, how many steps late a label may come; it is {self.delay}."
             )
         before = self._waiting.known
         self._waiting = self._waiting.labelled(labels, ago)
