@@ -123,10 +123,9 @@
     const kinds = Object.entries(skipped);
     put("skipped", whole(kinds.reduce((sum, [, n]) => sum + n, 0)), kinds.map(([kind, n]) => `${kind}: ${whole(n)}`).join(" · ") || "nothing");
     if (!last) return;
-    const said = (k, none) => (k < 0 ? none : classes[k]);
-    const known = last.label >= 0, right = last.label === last.predicted;
-    put("decision", `${said(last.label, "none")} ${known ? (right ? "=" : "≠") : "·"} ${said(last.predicted, "silent")}`, known ? (right ? "right" : "wrong") : "no label");
-    $("decision").className = known ? (right ? "right" : "wrong") : "";
+    const known = last.label >= 0, verdict = last.label === last.predicted ? "right" : "wrong";
+    put("decision", last.predicted < 0 ? "silent" : classes[last.predicted], known ? `${verdict}, label: ${classes[last.label]}` : "no label");
+    $("decision").className = known ? verdict : "";
   }
   function draw() {
     if (now) [curve, inputs, outputs, course].forEach((each) => each());
