@@ -52,6 +52,7 @@
     g.fillStyle = colour("line");
     rows.forEach((row, i) => { if (row.reset) g.fillRect(x(i), at.top, 1, at.bottom - at.top); });
     paint(mark, g, colour);
+    $(id).setAttribute("aria-label", `${id === "inputs" ? "Input" : "Output"} spikes of the last ${rows.length} time steps`);
     g.fillStyle = colour("soft");
     g.textAlign = "right";
     g.textBaseline = "middle";
@@ -141,14 +142,12 @@
   }
   function take(answer) {
     const { raster } = answer;
-    if (now && now.run !== answer.run) [rows, next] = [[], 0];
-    if (raster.first !== next) rows = [];
-    const resets = new Set(raster.resets);
-    raster.inputs.forEach((inputs, i) => rows.push({
+    const another = now && now.run !== answer.run, resets = new Set(raster.resets);
+    const fresh = raster.inputs.map((inputs, i) => ({
       inputs, outputs: raster.outputs[i], label: raster.labels[i], predicted: raster.predicted[i], reset: resets.has(i),
     }));
-    rows = rows.slice(-raster.length);
-    next = raster.first + raster.inputs.length;
+    rows = another ? [] : [...(raster.first === next ? rows : []), ...fresh].slice(-raster.length);
+    next = another ? 0 : raster.first + fresh.length; // of another stream, the steps that were asked for are not the last
     now = answer;
     over = now.state === "over";
     const waits = now.state === "waiting" || now.idle > QUIET;
