@@ -167,36 +167,26 @@ def test_memory_where_the_system_tells_less(monkeypatch, tmp_path):
     assert as_json(live)["memory"] == {"resident": None, "peak": True, "course": []}
 
 
+class Interrupted(Prequential):
+    """Somebody reads while this is looked at, in the middle of a block."""
+
+    @property
+    def curve(self):
+        self.read = []
+        self.reader = threading.Thread(target=lambda: self.read.append(self.live.now()["raster"]["labels"]))
+        self.reader.start()
+        self.reader.join(0.2)
+        self.early = list(self.read)
+        return super().curve
+
+
 def test_readers_never_see_half_a_block():
-    live, score = Live((6, 3), steps=60), Prequential(3)
-    stop, wrong = threading.Event(), []
-
-    def read():
-        since = 0
-        while not stop.is_set():
-            raster = live.now(since)["raster"]
-            numbers = range(raster["first"], raster["first"] + len(raster["labels"]))
-            if raster["labels"] != [n % 3 for n in numbers] or raster["predicted"] != raster["labels"]:
-                wrong.append(raster)
-            since = max(0, numbers.stop - 30)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    try:
-        for reader in readers:
-            reader.start()
-        made = block(1000, sizes=(6, 3))
-        for i in range(0, 9000, 9):
-            some = [made.steps[k]._replace(label=(i + k) % 3) for k in range(9)]
-            told = type(made.told)(*(part[:9] for part in made.told))
-            feed(live, score, made._replace(steps=some, predicted=np.arange(i, i + 9) % 3, told=told))
-    finally:
-        stop.set()
-        for reader in readers:
-            reader.join()
-        sys.setswitchinterval(before)
-    assert wrong == []
+    score, made = Interrupted(3), block(5)
+    score.live = Live(SIZES)
+    feed(score.live, score, made)
+    score.reader.join(5)
+    assert score.early == [], "it waits"
+    assert score.read == [[step.label for step in made.steps]]
 
 
 BAD = [
