@@ -104,7 +104,11 @@ def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
     feed(live, score, block(10, right=1.0))
     feed(live, score, block(10, right=0.0, first=1))
     now = as_json(live)
-    assert now["curve"] == [[30], [now["score"]["accuracy"]], [now["score"]["recent"]]]
+    assert [part[-2:] for part in now["curve"]] == [
+        [20, 30],
+        [1.0, now["score"]["accuracy"]],
+        [1.0, now["score"]["recent"]],
+    ]
     live.end()
     assert as_json(live)["curve"][0] == score.curve.steps.tolist()
 
@@ -193,6 +197,10 @@ BAD = [
     (lambda: Live([6]), r"sizes is \[6\], expected at least two whole numbers above 0"),
     (lambda: Live(SIZES, steps=0), r"steps is 0, expected a whole number above 0"),
     (lambda: Live(SIZES, dt=0), r"dt is 0, expected seconds above 0, or None"),
+    (
+        lambda: feed(Live((6, 3)), Prequential(3), block(2)),
+        r"the block is of a network with 6 inputs, 2 layers and 3 outputs, but sizes is \[6, 3\]. Give Live the sizes of",
+    ),
     (lambda: Live(SIZES, names=["a"]), r"names has 1 entries, expected 3: one for each class of the network"),
 ]
 

@@ -28,11 +28,10 @@ class Handler(BaseHTTPRequestHandler):
 
     server: "Server"  # type: ignore[assignment]
     timeout = SILENCE
-    server_version, sys_version = "otpe", ""
 
     def do_GET(self) -> None:
         if not self.server.knows(self.headers.get("Host", "")):
-            return self._refuse(403, f"This page is to be found at {self.server.url} and nowhere else.")
+            return self._refuse(403, f"This page is to be found at {self.server.url}, not by the name you used.")
         try:
             asked = urlsplit(self.path)
             since = parse_qs(asked.query).get("since", ["0"])[-1]
@@ -56,6 +55,9 @@ class Handler(BaseHTTPRequestHandler):
         if code == 501:
             return self._refuse(405, "Only GET and HEAD.")
         self._refuse(code, "This is no request that a browser would send.")
+
+    def version_string(self) -> str:
+        return "otpe"
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed."""

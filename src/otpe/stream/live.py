@@ -98,6 +98,12 @@ class Live:
         """A block of steps was taken, in that time."""
         steps, told, last = block.steps[-self.length :], block.told, slice(-self.length, None)
         x = np.stack([step.x.reshape(-1) for step in steps]) != 0
+        given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
+        if given != [want[0], len(want) - 1, want[-1]]:
+            raise ValueError(
+                f"the block is of a network with {given[0]} inputs, {given[1]} layers and {given[2]} outputs, but sizes"
+                f" is {want}. Give Live the sizes of the learner's network."
+            )
         rates = np.column_stack([x.mean(1), told.rates[last]])
         labels, resets = (np.array([getattr(step, name) for step in steps]) for name in ("label", "reset"))
         seen = Seen(x[:, :: self.every], told.spikes[last] != 0, labels, block.predicted[last], resets, rates)
@@ -157,11 +163,11 @@ class Live:
             "recent": round(score.window_accuracy, 4) if known else None,
         }
         now = self._clock()
-        if now - self._looked >= SECONDS:
+        if known and now - self._looked >= SECONDS:
             self._looked, curve = now, score.curve
-            few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int)) if known else []
-            rows = (curve.steps[few].tolist(), _rounded(curve.accuracy[few]), _rounded(curve.window[few]))
-            self._curve = list(zip(*rows, strict=True)) if known else []
+            few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
+            shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
+            self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
 
     def _raster(self, first: int, seen: Seen) -> dict[str, Any]:
         return {
