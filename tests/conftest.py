@@ -11,6 +11,7 @@ os.environ.setdefault(
     " --xla_cpu_parallel_codegen_split_count=1",
 )
 
+import headless
 import jax
 import pytest
 from hypothesis import Phase, settings
@@ -40,3 +41,17 @@ def forget_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > 15_000:
         jax.clear_caches()
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """One page of a headless browser."""
+    if headless.executable() is None:
+        pytest.skip(
+            "no browser here: none of "
+            + ", ".join(headless.NAMES)
+            + " is installed. On Debian: apt-get install chromium"
+        )
+    opened = headless.Browser(tmp_path / "profile")
+    yield opened
+    opened.close()

@@ -1,8 +1,5 @@
 """The page in a browser: nothing fails, nothing is missing, nothing is fetched, and it fits on a phone."""
 
-import headless
-import pytest
-
 from otpe.reporting.run import report
 
 FIGURES = (
@@ -23,19 +20,6 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 OTHER_PAPER = f"document.getElementById('theme').click(), {PAPER}"
-
-
-@pytest.fixture
-def browser(tmp_path):
-    if headless.executable() is None:
-        pytest.skip(
-            "no browser here: none of "
-            + ", ".join(headless.NAMES)
-            + " is installed. On Debian: apt-get install chromium"
-        )
-    opened = headless.Browser(tmp_path / "profile")
-    yield opened
-    opened.close()
 
 
 def test_the_page_in_a_browser(browser, runs, tmp_path):

@@ -12,4 +12,9 @@ sources.py    where steps come from: recordings, text, Python
 score.py      accuracy along a stream
 prequential.py  predict, then learn
 worlds.py     worlds that change
+live.py       what a page shows of a stream
+vitals.py     time per step, speed, memory
+serve.py      a small server for that page
+answers.py    what it says to whom
+page/         the page
 """

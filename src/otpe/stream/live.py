@@ -1,0 +1,188 @@
+"""What a page shows of a stream while it runs: the last steps, the accuracy so far, and how the machine fares.
+
+    live = Live([700, 512, 20], dt=0.01, learner_bytes=learner.bytes)
+    for block in blocks(learner, steps, score):
+        live(block, score, seconds)         # the time that the block took
+    live.end("All steps are taken.")
+
+Fed by the thread that learns, read by those that serve. It holds no more than the last steps.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otpe import check
+from otpe.stream.prequential import Block
+from otpe.stream.programs import NO_LABEL
+from otpe.stream.score import Prequential
+from otpe.stream.vitals import Vitals
+
+ROWS = 200  # of a raster: where there are more units, only every second, third, … is shown
+POINTS = 500  # of the curve
+SECONDS = 0.2  # between two looks at the curve, which take longer than a small block does
+
+
+class Seen(NamedTuple):
+    """The last N time steps, the one with number i at place i % N."""
+
+    inputs: np.ndarray  # [N, rows] did it spike?
+    outputs: np.ndarray  # [N, classes]
+    labels: np.ndarray  # [N]
+    predicted: np.ndarray  # [N]
+    resets: np.ndarray  # [N]
+    rates: np.ndarray  # [N, 1 + layers] share that spiked, of the input and of each layer
+
+
+class Live:
+    """Holds what is to be shown.
+
+    Args:
+      sizes: of the network, from input to output.
+      steps: the last ones, of which spikes are shown.
+      dt: seconds of a time step, where it has a length.
+      title: of the page.
+      names: of the classes; by default their numbers.
+      learner_bytes: what the learner keeps.
+      skipped: counts of what could not be used, by kind, such as those of a `Binner`; looked at whenever asked.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        steps: int = 300,
+        dt: float | None = None,
+        title: str = "otpe stream",
+        names: Sequence[str] | None = None,
+        learner_bytes: int | None = None,
+        skipped: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sizes = check.sizes(sizes)
+        self.length = check.count("steps", steps)
+        if dt is not None:
+            check.number("dt", dt, "seconds above 0, or None", lambda x: 0 < x < float("inf"))
+        self.names = [str(i) for i in range(self.sizes[-1])] if names is None else [str(name) for name in names]
+        if len(self.names) != self.sizes[-1]:
+            raise ValueError(
+                f"names has {len(self.names)} entries, expected {self.sizes[-1]}: one for each class of the network."
+            )
+        self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
+        self.every = ceil(self.sizes[0] / ROWS)  # of how many units one is shown
+        self.run = secrets.token_hex(8)  # tells a page that another stream begins
+        self._skipped: Mapping[str, int] = {} if skipped is None else skipped
+        self._lock = Lock()
+        self._vitals = Vitals(clock)
+        self._clock, self._looked = clock, float("-inf")
+        n, shown = self.length, len(range(0, self.sizes[0], self.every))
+        self._seen = Seen(
+            inputs=np.zeros((n, shown), bool),
+            outputs=np.zeros((n, self.sizes[-1]), bool),
+            labels=np.full(n, NO_LABEL),
+            predicted=np.full(n, NO_LABEL),
+            resets=np.zeros(n, bool),
+            rates=np.zeros((n, len(self.sizes))),
+        )
+        self._curve: list[tuple[int, float, float]] = []
+        self._score: dict[str, Any] = {"steps": 0, "labelled": 0, "window": None, "accuracy": None, "recent": None}
+        self._last: Prequential | None = None
+        self._why: str | None = None
+
+    def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
+        """A block of steps was taken, in that time."""
+        steps, told, last = block.steps[-self.length :], block.told, slice(-self.length, None)
+        x = np.stack([step.x.reshape(-1) for step in steps]) != 0
+        given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
+        if given != [want[0], len(want) - 1, want[-1]]:
+            raise ValueError(
+                f"the block is of a network with {given[0]} inputs, {given[1]} layers and {given[2]} outputs, but sizes"
+                f" is {want}. Give Live the sizes of the learner's network."
+            )
+        rates = np.column_stack([x.mean(1), told.rates[last]])
+        labels, resets = (np.array([getattr(step, name) for step in steps]) for name in ("label", "reset"))
+        seen = Seen(x[:, :: self.every], told.spikes[last] != 0, labels, block.predicted[last], resets, rates)
+        with self._lock:
+            self._vitals.add(len(block.steps), seconds)
+            places = np.arange(self._vitals.steps - len(steps), self._vitals.steps) % self.length
+            for ring, new in zip(self._seen, seen, strict=True):
+                ring[places] = new
+            self._look(score)
+
+    def end(self, why: str = "The stream is over.") -> None:
+        """No more steps will come. The first reason given stays."""
+        with self._lock:
+            if self._why is None:
+                self._why = why
+                self._vitals.end()
+                self._looked = float("-inf")
+                if self._last is not None:
+                    self._look(self._last)
+
+    def now(self, since: int = 0) -> dict[str, Any]:
+        """All of it as plain JSON; of the time steps only those from number `since` on, if they are still there."""
+        with self._lock:
+            taken = self._vitals.steps
+            first = max(0, taken - self.length, min(since, taken))
+            seen = Seen(*(ring[np.arange(first, taken) % self.length] for ring in self._seen))
+            rates = self._seen.rates[: taken or 1].mean(0)
+            vitals, why, score, points = self._vitals.now(), self._why, dict(self._score), [*self._curve]
+        present = (score["steps"], score["accuracy"], score["recent"])
+        if score["labelled"] and points[-1:] != [present]:
+            points.append(present)
+        layers = ["input", *(f"hidden {i}" for i in range(1, len(self.sizes) - 1)), "output"]
+        return {
+            "title": self.title,
+            "run": self.run,
+            "state": "over" if why is not None else "running" if taken else "waiting",
+            "why": why,
+            "classes": self.names,
+            "score": score,
+            "curve": [list(part) for part in zip(*points, strict=True)] or [[], [], []],
+            "raster": self._raster(first, seen),
+            "rates": [list(each) for each in zip(layers, self.sizes, _rounded(rates), strict=True)],
+            "skipped": dict(self._skipped),
+            "learner": self.learner_bytes,
+            **vitals,
+        }
+
+    def _look(self, score: Prequential) -> None:
+        """Shares are cheap, and must not be old where a stream pauses; the curve may be."""
+        self._last = score
+        known = score.labelled > 0
+        self._score = {
+            "steps": score.steps,
+            "labelled": score.labelled,
+            "window": score.window,
+            "accuracy": round(score.accuracy, 4) if known else None,
+            "recent": round(score.window_accuracy, 4) if known else None,
+        }
+        now = self._clock()
+        if known and now - self._looked >= SECONDS:
+            self._looked, curve = now, score.curve
+            few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
+            shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
+            self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
+
+    def _raster(self, first: int, seen: Seen) -> dict[str, Any]:
+        return {
+            "length": self.length,
+            "dt": self.dt,
+            "units": self.sizes[0],
+            "every": self.every,
+            "first": first,
+            "inputs": [np.flatnonzero(row).tolist() for row in seen.inputs],
+            "outputs": [np.flatnonzero(row).tolist() for row in seen.outputs],
+            "labels": seen.labels.tolist(),
+            "predicted": seen.predicted.tolist(),
+            "resets": np.flatnonzero(seen.resets).tolist(),
+        }
+
+
+def _rounded(numbers: Any) -> list[float]:
+    return [round(float(number), 4) for number in numbers]

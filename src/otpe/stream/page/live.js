@@ -1,0 +1,188 @@
+"use strict";
+(() => {
+  const EVERY = 250, AGAIN = 1000, PATIENCE = 5000, QUIET = 2; // milliseconds, and seconds without a step
+  const root = document.documentElement, $ = (id) => document.getElementById(id);
+  let now = null, rows = [], next = 0, pointer = null, over = false;
+
+  // Light or dark: as the system has it, until the button says otherwise.
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const remembered = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
+  if (remembered) root.dataset.theme = remembered;
+  $("theme").addEventListener("click", () => {
+    const theme = root.dataset.theme || (system.matches ? "dark" : "light");
+    root.dataset.theme = theme === "dark" ? "light" : "dark";
+    try { localStorage.setItem("theme", root.dataset.theme); } catch { /* a browser that remembers nothing */ }
+    draw();
+  });
+
+  const put = (id, text, small) => {
+    const node = $(id), note = document.createElement("small");
+    note.textContent = small || "";
+    node.replaceChildren(text, ...(small ? [note] : []));
+  };
+
+  function curve() {
+    const sheet = paper($("curve")), [xs, accuracy, recent] = now.curve;
+    const at = axes(sheet, [xs.length > 1 ? xs[0] : 0, xs.at(-1) || 1], [0, 1], short, (v) => v.toFixed(1), "time steps");
+    line(sheet, at, xs, accuracy, "whole");
+    line(sheet, at, xs, recent, "recent", 2.4);
+    let about = "Every step is predicted first, then learned from.";
+    if (pointer !== null && xs.length) {
+      let best = 0;
+      xs.forEach((v, i) => { if (Math.abs(at.x(v) - pointer) < Math.abs(at.x(xs[best]) - pointer)) best = i; });
+      sheet.g.fillStyle = sheet.colour("soft");
+      sheet.g.fillRect(at.x(xs[best]), at.top, 1, at.bottom - at.top);
+      about = `Step ${whole(xs[best])}: window ${share(recent[best])}, whole ${share(accuracy[best])}.`;
+    }
+    $("curve-about").textContent = about;
+    $("curve").setAttribute("aria-label", `Accuracy over time steps: now ${share(now.score.recent)} in the window, ${share(now.score.accuracy)} in all`);
+  }
+
+  // The newest step at the right edge; time counts backwards from there. Whole pixels, so that bars have no seams.
+  function raster(id, count, paint) {
+    const { length, dt } = now.raster, sheet = paper($(id)), { g, colour } = sheet;
+    const say = (v) => (v === 0 ? "now" : `−${dt ? `${-v} s` : whole(-v)}`);
+    const at = axes(sheet, [-length * (dt || 1), 0], [0, 1], say, null, dt ? "seconds" : "time steps", margin());
+    const x = (i) => Math.round(at.right - (rows.length - i) * (at.right - at.left) / length);
+    const y = (row) => at.top + row * (at.bottom - at.top) / count;
+    const mark = (i, from, to, share = 1, least = 1) =>
+      g.fillRect(x(i), y(from), Math.max(1, (x(i + 1) - x(i)) * share), Math.max(least, y(to) - y(from)));
+    g.fillStyle = colour("shade");
+    g.fillRect(at.left, at.top, at.right - at.left, at.bottom - at.top);
+    g.fillStyle = colour("line");
+    rows.forEach((row, i) => { if (row.reset) g.fillRect(x(i), at.top, 1, at.bottom - at.top); });
+    paint(mark, g, colour);
+    $(id).setAttribute("aria-label", `${id === "inputs" ? "Input" : "Output"} spikes of the last ${rows.length} time steps`);
+    g.fillStyle = colour("soft");
+    g.textAlign = "right";
+    g.textBaseline = "middle";
+    return { g, y, left: at.left - 7, high: y(1) - y(0) };
+  }
+  const cut = (name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name);
+  const margin = () => Math.max(40, Math.min(110, 14 + 7 * Math.max(...now.classes.map((name) => cut(name).length))));
+  function inputs() {
+    const { units, every } = now.raster;
+    const { g, y, left } = raster("inputs", Math.ceil(units / every), (mark, g, colour) => {
+      g.fillStyle = colour("ink");
+      rows.forEach((row, i) => { for (const unit of row.inputs) mark(i, unit + 0.1, unit + 0.9, 0.8, 1.3); });
+    });
+    for (const unit of steps(0, units - 1, 5)) g.fillText(whole(unit), left, y(unit / every + 0.5));
+    const thin = every > 1 ? `Of ${whole(units)} units, one in ${every} is shown.` : `${whole(units)} units.`;
+    $("inputs-about").textContent = `A dot for every unit and time step with a spike. ${thin}`;
+  }
+  function outputs() {
+    const { g, y, left, high } = raster("outputs", now.classes.length, (mark, g, colour) => {
+      g.fillStyle = colour("band");
+      rows.forEach((row, i) => { if (row.label >= 0) mark(i, row.label, row.label + 1); });
+      g.fillStyle = colour("ink");
+      rows.forEach((row, i) => { for (const k of row.outputs) mark(i, k + 0.12, k + 0.62, 0.6); });
+      rows.forEach((row, i) => {
+        g.fillStyle = colour(row.label < 0 ? "soft" : row.label === row.predicted ? "good" : "bad");
+        if (row.predicted >= 0) mark(i, row.predicted + 0.76, row.predicted + 0.94, 1, 2);
+      });
+    });
+    const every = Math.ceil(13 / high);
+    now.classes.forEach((name, k) => { if (k % every === 0) g.fillText(cut(name), left, y(k + 0.5)); });
+  }
+  function course() {
+    const sheet = paper($("course")), points = now.memory.course, top = Math.max(1, ...points.map((p) => p[1])) * 1.15;
+    const [size, unit] = top >= 2e9 ? [1e9, "GB"] : [1e6, "MB"];
+    const at = axes(sheet, [0, Math.max(1, now.seconds)], [0, top / size], ago, (v) => `${v}`, "since the start", 44);
+    line(sheet, at, points.map((p) => p[0]), points.map((p) => p[1] / size), "whole");
+    const what = now.memory.peak ? "Most memory so far" : "Memory";
+    $("course-name").textContent = $("memory-name").textContent = what;
+    $("course-about").textContent = `${unit} of the whole process.`;
+    $("course").setAttribute("aria-label", `${what} over time: now ${bytes(now.memory.resident)}`);
+  }
+
+  function rates() {
+    const most = Math.max(0.01, ...now.rates.map((each) => each[2]));
+    $("rates").replaceChildren(...now.rates.map(([name, size, rate]) => {
+      const item = document.createElement("li"), head = document.createElement("span"), bar = document.createElement("div");
+      const who = document.createElement("em"), value = document.createElement("b"), fill = document.createElement("i");
+      who.textContent = `${name}, ${whole(size)}`;
+      value.textContent = `${(rate * 100).toFixed(1)} %`;
+      fill.style.width = `${(rate / most) * 100}%`;
+      head.append(who, value);
+      bar.append(fill);
+      item.append(head, bar);
+      return item;
+    }));
+    $("rates-about").textContent = `Share that spikes at a time step, over the last ${whole(now.raster.length)}.`;
+  }
+  function numbers() {
+    const { score, latency, memory, skipped, classes } = now, last = rows.at(-1);
+    $("title").textContent = now.title;
+    document.title = score.recent === null ? now.title : `${share(score.recent)} · ${now.title}`;
+    $("window").textContent = score.window ? `last ${whole(score.window)} labels` : "sliding window";
+    put("recent", share(score.recent));
+    put("accuracy", share(score.accuracy));
+    put("steps", whole(score.steps), `${whole(score.labelled)} with a label`);
+    put("speed", speed(now.speed), `for ${ago(now.seconds)}`);
+    if (latency) put("latency", took(latency.p50), `99 %: ${took(latency.p99)}\nworst: ${took(latency.worst)}`);
+    put("memory", bytes(memory.resident), now.learner === null ? "" : `learner: ${bytes(now.learner)}`);
+    const kinds = Object.entries(skipped);
+    put("skipped", whole(kinds.reduce((sum, [, n]) => sum + n, 0)), kinds.map(([kind, n]) => `${kind}: ${whole(n)}`).join(" · ") || "nothing");
+    if (!last) return;
+    const known = last.label >= 0, verdict = last.label === last.predicted ? "right" : "wrong";
+    put("decision", last.predicted < 0 ? "silent" : classes[last.predicted], known ? `${verdict}, label: ${classes[last.label]}` : "no label");
+    $("decision").className = known ? verdict : "";
+  }
+  function draw() {
+    if (now) [curve, inputs, outputs, course].forEach((each) => each());
+  }
+
+  // Screen readers are told of a change, not of every answer.
+  function say(state, text, why) {
+    const node = $("state");
+    if (node.textContent !== text) node.textContent = text;
+    node.className = `state ${state}`;
+    if ($("why").textContent !== why) $("why").textContent = why;
+    document.body.classList.toggle("lost", state === "lost");
+  }
+  function take(answer) {
+    const { raster } = answer;
+    const another = now && now.run !== answer.run, resets = new Set(raster.resets);
+    const fresh = raster.inputs.map((inputs, i) => ({
+      inputs, outputs: raster.outputs[i], label: raster.labels[i], predicted: raster.predicted[i], reset: resets.has(i),
+    }));
+    rows = another ? [] : [...(raster.first === next ? rows : []), ...fresh].slice(-raster.length);
+    next = another ? 0 : raster.first + fresh.length; // of another stream, the steps that were asked for are not the last
+    now = answer;
+    over = now.state === "over";
+    const waits = now.state === "waiting" || now.idle > QUIET;
+    if (over) say("over", "over", now.why);
+    else if (waits) say("waiting", "waiting", now.state === "waiting" ? "No step has come yet." : "No step has come for a while.");
+    else say("running", "live", `A network of ${now.rates.map((each) => each[1]).join("-")}.`);
+    numbers();
+    rates();
+    draw();
+  }
+
+  // Ask, a little after every answer; not while nobody looks.
+  let timer = 0, asking = false;
+  async function get() {
+    try {
+      const answer = await fetch(`now?since=${next}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      return answer.ok ? await answer.json() : null;
+    } catch { return null; }
+  }
+  async function ask() {
+    clearTimeout(timer);
+    if (document.hidden || asking) return;
+    asking = true;
+    const found = await get();
+    asking = false;
+    timer = setTimeout(ask, found && found.state !== "over" ? EVERY : AGAIN);
+    if (found) take(found);
+    else if (!over) say("lost", "connection lost", now ? "These are the last numbers that came. Trying again." : "Nobody answers. Trying again.");
+  }
+  document.addEventListener("visibilitychange", ask);
+  system.addEventListener("change", draw);
+  addEventListener("resize", draw);
+  const follow = (event) => { pointer = event.clientX - $("curve").getBoundingClientRect().left; if (now) curve(); };
+  $("curve").addEventListener("pointermove", follow);
+  $("curve").addEventListener("pointerdown", follow);
+  $("curve").addEventListener("pointerleave", () => { pointer = null; if (now) curve(); });
+  ask();
+})();

@@ -1,0 +1,211 @@
+"""What the page shows, against the blocks that were told, and in memory that does not grow."""
+
+import json
+import sys
+import threading
+
+import numpy as np
+import pytest
+from made_up_blocks import block, feed
+
+from otpe.stream import vitals
+from otpe.stream.live import Live
+from otpe.stream.score import Prequential
+
+SIZES = (6, 4, 3)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def as_json(live, since=0):
+    return json.loads(json.dumps(live.now(since), allow_nan=False))
+
+
+def test_before_the_first_step():
+    now = as_json(Live(SIZES, title="a <b>", learner_bytes=12))
+    assert (now["state"], now["why"], now["title"], now["learner"]) == ("waiting", None, "a <b>", 12)
+    assert now["classes"] == ["0", "1", "2"]
+    assert now["score"] == {"steps": 0, "labelled": 0, "window": None, "accuracy": None, "recent": None}
+    assert now["curve"] == [[], [], []]
+    assert now["latency"] is None
+    assert [now["raster"][part] for part in ("inputs", "labels", "resets")] == [[], [], []]
+    assert now["rates"] == [["input", 6, 0], ["hidden 1", 4, 0], ["output", 3, 0]]
+
+
+@pytest.mark.parametrize("since", [0, 3, 47, 61, 10**9])
+def test_the_last_steps_are_those_that_came(since):
+    live, score, made, taken = Live(SIZES, steps=20), Prequential(3), [], 0
+    for size in (1, 5, 33, 2, 20, 1):
+        made.append(block(size, first=taken))
+        taken += size
+        feed(live, score, made[-1])
+    first = min(max(42, since), 62)
+    steps = [step for each in made for step in each.steps][first:]
+    raster = as_json(live, since)["raster"]
+    assert (raster["first"], raster["length"], raster["every"]) == (first, 20, 1)
+    assert raster["inputs"] == [np.flatnonzero(step.x).tolist() for step in steps]
+    assert raster["labels"] == [step.label for step in steps]
+    assert raster["resets"] == [i for i, step in enumerate(steps) if step.reset]
+    assert raster["predicted"] == np.concatenate([each.predicted for each in made])[first:].tolist()
+    spikes = np.concatenate([each.told.spikes for each in made])[first:]
+    assert raster["outputs"] == [np.flatnonzero(row).tolist() for row in spikes]
+    shares = [np.mean([np.mean(step.x > 0) for each in made for step in each.steps][-20:])]
+    shares += np.concatenate([each.told.rates for each in made])[-20:].mean(0).tolist()
+    assert [rate for _, _, rate in as_json(live)["rates"]] == pytest.approx(shares, abs=1e-4)
+
+
+def test_few_steps_have_the_rates_of_their_own():
+    live, made = Live(SIZES, steps=20), block(4)
+    feed(live, Prequential(3), made)
+    assert live.now()["rates"][1][2] == pytest.approx(made.told.rates.mean(0)[0], abs=1e-4)
+
+
+def test_of_many_units_every_fourth_is_shown():
+    live, made = Live((700, 3), steps=5), block(5, sizes=(700, 3))
+    feed(live, Prequential(3), made)
+    now = as_json(live)
+    assert (now["raster"]["units"], now["raster"]["every"]) == (700, 4)
+    assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in made.steps]
+    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "of all units"
+
+
+def test_accuracy_is_the_score_s():
+    clock = Clock()
+    live, score = Live(SIZES, clock=clock), Prequential(3, window=50, points=2000)
+    for i in range(40):
+        feed(live, score, block(100, first=i, right=i / 40))
+        clock.now += 0.3
+    now = as_json(live)
+    assert now["score"] == {
+        "steps": 4000,
+        "labelled": 4000,
+        "window": 50,
+        "accuracy": round(score.accuracy, 4),
+        "recent": round(score.window_accuracy, 4),
+    }
+    steps, accuracy, recent = now["curve"]
+    assert 250 < len(steps) <= 500
+    assert steps == sorted(set(steps))
+    known = {s: (round(a, 4), round(w, 4)) for s, _, a, w in zip(*map(np.ndarray.tolist, score.curve), strict=True)}
+    assert all(known[s] == (a, w) for s, a, w in zip(steps, accuracy, recent, strict=True))
+    assert steps[-1] == 4000
+
+
+def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
+    live, score = Live(SIZES, clock=Clock()), Prequential(3)
+    feed(live, score, block(10, labelled=0.0))
+    assert as_json(live)["curve"] == [[], [], []], "no label, no accuracy"
+    feed(live, score, block(10, right=1.0))
+    feed(live, score, block(10, right=0.0, first=1))
+    now = as_json(live)
+    assert [part[-2:] for part in now["curve"]] == [
+        [20, 30],
+        [1.0, now["score"]["accuracy"]],
+        [1.0, now["score"]["recent"]],
+    ]
+    live.end()
+    assert as_json(live)["curve"][0] == score.curve.steps.tolist()
+
+
+def test_speed_latency_and_the_end():
+    clock = Clock()
+    live, score = Live(SIZES, clock=clock), Prequential(3)
+    for i in range(200):
+        clock.now += 0.1
+        feed(live, score, block(4, first=i), seconds=0.004 * (i + 1))
+    now = as_json(live)
+    assert (now["state"], now["seconds"], now["idle"]) == ("running", 20.0, 0.0)
+    assert now["speed"] == pytest.approx(40.0, rel=0.01)
+    ms = now["latency"]
+    assert (ms["p50"], ms["worst"], ms["blocks"]) == (pytest.approx(0.1005), pytest.approx(0.2), 200)
+    assert ms["p99"] == pytest.approx(np.percentile(np.arange(1, 201) / 1000, 99))
+    clock.now += 30
+    now = as_json(live)
+    assert (now["idle"], now["speed"] < 10) == (30.0, True), "a stream that pauses"
+    live.end("All steps are taken.")
+    live.end("a second reason")
+    clock.now += 30
+    now = as_json(live)
+    assert (now["state"], now["why"], now["seconds"]) == ("over", "All steps are taken.", 50.0)
+
+
+def test_skips_are_looked_at_when_asked():
+    skipped = {}
+    live = Live(SIZES, skipped=skipped)
+    skipped["late"] = 3
+    assert live.now()["skipped"] == {"late": 3}
+
+
+def test_nothing_grows():
+    clock = Clock()
+    live, score, made = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
+    sizes = []
+    for i in range(2000):
+        clock.now += 1
+        feed(live, score, made)
+        if i % 500 == 499:
+            sizes.append(len(json.dumps(live.now())))
+    now = live.now()
+    assert len(now["memory"]["course"]) <= vitals.POINTS
+    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], "from the beginning to the end"
+    assert max(sizes) < 12_000
+    assert now["latency"]["blocks"] == vitals.BLOCKS
+
+
+def test_memory_where_the_system_tells_less(monkeypatch, tmp_path):
+    now = vitals.resident()
+    monkeypatch.setattr(vitals, "STATM", tmp_path / "statm")
+    most = vitals.resident()
+    assert 2**20 < now <= 1.01 * most < 2**40
+    assert Live(SIZES).now()["memory"]["peak"] is True
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert vitals.resident() is None
+    live = Live(SIZES)
+    feed(live, Prequential(3), block(2))
+    assert as_json(live)["memory"] == {"resident": None, "peak": True, "course": []}
+
+
+class Interrupted(Prequential):
+    """Somebody reads while this is looked at, in the middle of a block."""
+
+    @property
+    def curve(self):
+        self.read = []
+        self.reader = threading.Thread(target=lambda: self.read.append(self.live.now()["raster"]["labels"]))
+        self.reader.start()
+        self.reader.join(0.2)
+        self.early = list(self.read)
+        return super().curve
+
+
+def test_readers_never_see_half_a_block():
+    score, made = Interrupted(3), block(5)
+    score.live = Live(SIZES)
+    feed(score.live, score, made)
+    score.reader.join(5)
+    assert score.early == [], "it waits"
+    assert score.read == [[step.label for step in made.steps]]
+
+
+BAD = [
+    (lambda: Live([6]), r"sizes is \[6\], expected at least two whole numbers above 0"),
+    (lambda: Live(SIZES, steps=0), r"steps is 0, expected a whole number above 0"),
+    (lambda: Live(SIZES, dt=0), r"dt is 0, expected seconds above 0, or None"),
+    (
+        lambda: feed(Live((6, 3)), Prequential(3), block(2)),
+        r"the block is of a network with 6 inputs, 2 layers and 3 outputs, but sizes is \[6, 3\]. Give Live the sizes of",
+    ),
+    (lambda: Live(SIZES, names=["a"]), r"names has 1 entries, expected 3: one for each class of the network"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:20] for _, message in BAD])
+def test_messages(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,113 @@
+"""The live page in a browser: all of it is there, it goes on by itself, says when it cannot, and asks nobody else."""
+
+import time
+
+from made_up_blocks import block, feed
+
+from otpe.stream.live import Live
+from otpe.stream.score import Prequential
+from otpe.stream.serve import serve
+
+SIZES = (700, 128, 5)
+TEXT = "document.getElementById('{}').textContent"
+FIGURES = """Object.entries({curve: 'recent', inputs: 'ink', outputs: 'band', course: 'whole'}).map(([id, name]) => {
+  const canvas = document.getElementById(id), g = canvas.getContext('2d'), dot = new OffscreenCanvas(1, 1).getContext('2d');
+  dot.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+  dot.fillRect(0, 0, 1, 1);
+  const [colour] = new Uint32Array(dot.getImageData(0, 0, 1, 1).data.buffer);
+  const pixels = new Uint32Array(g.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return [id, canvas.clientWidth > 250, pixels.filter(pixel => pixel === colour).length > 100];
+})"""
+LABEL = "document.getElementById('{}').getAttribute('aria-label')"
+HOVER = """(() => {
+  const canvas = document.getElementById('curve'), box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new PointerEvent('pointermove', {clientX: box.right - 15, clientY: box.top + 50}));
+  return document.getElementById('curve-about').textContent;
+})()"""
+HIDE = "Object.defineProperty(document, 'hidden', {{configurable: true, value: {}}}), document.dispatchEvent(new Event('visibilitychange'))"
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+PAPER = "getComputedStyle(document.body).backgroundColor"
+LIGHT, DARK = ([{"name": "prefers-color-scheme", "value": value}] for value in ("light", "dark"))
+
+
+def becomes(browser, script, value, seconds=20):
+    end = time.monotonic() + seconds
+    while (found := browser.evaluate(script)) != value and time.monotonic() < end:
+        time.sleep(0.05)
+    return found == value or found
+
+
+def shows(browser, name, text):
+    return becomes(browser, TEXT.format(name), text)
+
+
+class Stream:
+    """Its time goes on with its blocks only, so that on a slow machine it does not seem to pause."""
+
+    def __init__(self, title, steps):
+        self.time, self.score = 0.0, Prequential(5)
+        about = {"dt": 0.01, "title": title, "names": ["a", "b", "c", "d", "<e>"], "skipped": {"late": 2}}
+        self.live = Live(SIZES, clock=lambda: self.time, **about)
+        for _ in range(steps // 4):
+            self.feed(4)
+
+    def feed(self, steps):
+        self.time += 0.3
+        feed(self.live, self.score, block(steps, sizes=SIZES, first=self.score.steps, right=0.9))
+
+
+def test_the_live_page_in_a_browser(browser):
+    stream = Stream("A stream & more", 64)
+    with serve(stream.live) as server:
+        browser.open(server.url, features=LIGHT)
+        assert shows(browser, "state", "live") is True
+        assert browser.evaluate(TEXT.format("title")) == "A stream & more"
+        assert browser.evaluate(TEXT.format("recent")) == f"{stream.score.window_accuracy:.3f}"
+        assert browser.evaluate(TEXT.format("skipped")) == "2late: 2"
+        assert "one in 4 is shown" in browser.evaluate(TEXT.format("inputs-about"))
+        assert browser.evaluate("document.querySelectorAll('#rates li').length") == 3
+        assert browser.evaluate(HOVER).startswith("Step 64: window ")
+        stream.feed(1000)
+        assert shows(browser, "steps", "1,0641,064 with a label") is True, "it goes on by itself"
+        figures = [[name, True, True] for name in ("curve", "inputs", "outputs", "course")]
+        assert browser.evaluate(FIGURES) == figures
+
+        browser.evaluate(HIDE.format("true"))
+        time.sleep(0.4)
+        asked = server.counts["served"]
+        time.sleep(0.6)
+        assert server.counts["served"] == asked, "nobody looks, nobody asks"
+        browser.evaluate(HIDE.format("false"))
+
+        assert browser.evaluate(PAPER) == "rgb(255, 255, 255)"
+        assert browser.evaluate(f"document.getElementById('theme').click(), {PAPER}") == "rgb(21, 23, 27)"
+        browser.evaluate("localStorage.clear()")
+        asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
+        assert asked[0] == server.url
+        assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
+        assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+
+        browser.open(server.url, width=375, height=700, features=DARK)
+        assert shows(browser, "state", "live") is True
+        assert browser.evaluate(PAPER) == "rgb(21, 23, 27)"
+        assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone"
+        assert browser.evaluate(FIGURES) == figures
+        assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
+        stream.live.end("All steps are taken.")
+    assert shows(browser, "state", "over") is True
+    assert browser.evaluate(TEXT.format("why")) == "All steps are taken."
+
+
+def test_a_page_that_loses_its_stream(browser):
+    with serve(Stream("first", 64).live) as server:
+        browser.open(server.url)
+        assert shows(browser, "state", "live") is True
+        server.shutdown()
+        server.server_close()  # as if it had been killed
+        assert shows(browser, "state", "connection lost") is True
+        assert "last numbers that came" in browser.evaluate(TEXT.format("why"))
+        with serve(Stream("second", 20).live, port=server.port):
+            assert shows(browser, "state", "live") is True
+            assert browser.evaluate(TEXT.format("title")) == "second"
+            assert becomes(browser, LABEL.format("inputs"), "Input spikes of the last 20 time steps") is True
+            assert browser.said("Runtime.exceptionThrown") == []

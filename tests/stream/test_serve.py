@@ -1,0 +1,287 @@
+"""The server of the live page: what it says to browsers, and that nothing else disturbs anybody."""
+
+import base64
+import hashlib
+import http.client
+import json
+import re
+import socket
+import struct
+import threading
+import time
+
+import pytest
+from made_up_blocks import block, feed
+
+from otpe.stream import answers, serve
+from otpe.stream.live import Live
+from otpe.stream.score import Prequential
+
+SIZES = (6, 4, 3)
+
+
+@pytest.fixture
+def live():
+    made = Live(SIZES)
+    feed(made, Prequential(3), block(5))
+    return made
+
+
+@pytest.fixture
+def server(live, monkeypatch):
+    monkeypatch.setattr(serve, "LINGER", 0.0)
+    with serve.serve(live) as running:
+        yield running
+    assert running.counts["failed"] == 0
+
+
+def ask(server, path="/now", method="GET", **headers):
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    link.putrequest(method, path, skip_host=True)
+    for name, value in {"Host": f"127.0.0.1:{server.port}", **headers}.items():
+        if value is not None:
+            link.putheader(name, value)
+    link.endheaders()
+    answer = link.getresponse()
+    content = answer.read()
+    link.close()
+    return answer.status, dict(answer.getheaders()), content
+
+
+def raw(server, content, wait=10.0):
+    """All that is answered to these bytes."""
+    with socket.create_connection(("127.0.0.1", server.port), wait) as link:
+        said = b""
+        try:
+            link.sendall(content)
+            while more := link.recv(65536):
+                said += more
+        except ConnectionError:
+            pass
+        return said
+
+
+def until(true, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()
+
+
+def test_the_page_and_the_state_of_now(server, live):
+    status, headers, page = ask(server, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert b'<canvas id="curve"' in page
+    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["connect-src"] == "'self'"
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
+        hashed = base64.b64encode(hashlib.sha256(content).digest()).decode()
+        assert policy[rule] == f"'sha256-{hashed}'", "nothing else may run"
+    assert not re.search(rb"https?:|//[a-z]|@import|url\(", page), "nothing is fetched from elsewhere"
+
+    status, headers, content = ask(server, "/now?since=3")
+    assert (status, headers["Content-Type"], headers["Cache-Control"]) == (
+        200,
+        "application/json; charset=utf-8",
+        "no-store",
+    )
+    now = json.loads(content)
+    assert (now["run"], now["raster"]["first"], len(now["raster"]["inputs"])) == (live.run, 3, 2)
+    assert until(lambda: server.counts == {"served": 2})
+    assert server.url == f"http://127.0.0.1:{server.port}/"
+
+
+def test_head_is_get_without_the_page(server):
+    status, headers, content = ask(server, "/", "HEAD")
+    assert (status, content) == (200, b"")
+    assert headers["Content-Length"] == str(len(ask(server, "/")[2]))
+    assert raw(server, b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n").endswith(b"\r\n\r\n"), "nothing after the headers"
+
+
+REFUSED = [
+    (405, {"method": "POST"}, "Only GET and HEAD."),
+    (405, {"method": "DELETE", "path": "/"}, "Only GET and HEAD."),
+    (404, {"path": "/live.py"}, "There is only / and /now."),
+    (404, {"path": "/../../etc/passwd"}, "There is only / and /now."),
+    (400, {"path": "/now?since=-1"}, "since is not a number: expected the first time step that is wanted."),
+    (400, {"path": f"/now?since={'9' * 5000}"}, "since is not a number: expected the first time step that is wanted."),
+    (400, {"path": "http://[x"}, "This is no address."),
+    (403, {"Host": "evil.example"}, "This page is to be found at http://127.0.0.1:"),
+    (403, {"Host": "127.0.0.1.evil.example"}, "This page is to be found at"),
+    (403, {"Host": "192.168.1.5"}, "This page is to be found at"),
+    (403, {"Host": "["}, "This page is to be found at"),
+    (403, {"Host": None}, "This page is to be found at"),
+]
+
+
+@pytest.mark.parametrize(("status", "request_", "why"), REFUSED, ids=[str(each[:2])[:50] for each in REFUSED])
+def test_refusals(server, status, request_, why):
+    found, headers, content = ask(server, **request_)
+    assert found == status
+    assert content.decode().startswith(why)
+    assert headers["Content-Security-Policy"] == "default-src 'none'"
+    assert headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
+    assert until(lambda: server.counts == {"refused": 1})
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:80", "[::1]:8000"])
+def test_this_machine_by_any_of_its_names_and_through_a_tunnel(server, host):
+    assert ask(server, Host=host)[0] == 200
+
+
+def test_for_all_addresses_any_number_is_known_but_no_name(live, monkeypatch):
+    monkeypatch.setattr(serve, "LINGER", 0.0)
+    with serve.serve(live, host="0.0.0.0") as server:
+        assert [server.knows(name) for name in ("10.0.0.7:8000", "[fe80::1]", "localhost")] == [True] * 3
+        assert [server.knows(name) for name in ("evil.example", "", "10.0.0")] == [False] * 3
+        assert server.url == f"http://127.0.0.1:{server.port}/"
+
+
+GARBAGE = {
+    "zeros": b"\0" * 100 + b"\r\n\r\n",
+    "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) + b"\n",
+    "one word": b"GET\r\n\r\n",
+    "four words": b"GET / now HTTP/1.1\r\n\r\n",
+    "a version of the future": b"GET / HTTP/9.9\r\n\r\n",
+    "no version": b"GET / HTTP/x\r\n\r\n",
+    "a long address": b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    "a long header": b"GET / HTTP/1.1\r\nA: " + b"a" * 70_000 + b"\r\n\r\n",
+    "many headers": b"GET / HTTP/1.1\r\n" + b"A: a\r\n" * 300 + b"\r\n",
+    "no header": b"GET / HTTP/1.1\r\n:::\r\n\r\n",
+    "half a request": None,
+}
+
+
+@pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
+def test_garbage(server, content, capfd):
+    if content is None:
+        with socket.create_connection(("127.0.0.1", server.port)) as link:
+            link.sendall(b"GET /no")
+    else:
+        assert b" 200 " not in raw(server, content)
+    assert until(lambda: sum(server.counts.values()) == 1)
+    assert ask(server)[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_clients_that_go_away(server, capfd):
+    for asked in (b"", b"GET /now HTTP/1.1\r\nHost: localhost\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+        link = socket.create_connection(("127.0.0.1", server.port))
+        link.sendall(asked)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.close()  # not a word of farewell
+    assert ask(server)[0] == 200
+    assert until(lambda: not server._open)
+    assert capfd.readouterr() == ("", "")
+
+
+def sent_away(link):
+    try:
+        link.sendall(b"A")
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_slow_clients_are_sent_away(live, monkeypatch, capfd):
+    assert answers.Handler.timeout <= serve.LONGEST <= 30
+    monkeypatch.setattr(serve, "LINGER", 0.0)
+    monkeypatch.setattr(serve, "LONGEST", 0.5)
+    monkeypatch.setattr(answers.Handler, "timeout", 0.2)
+    with serve.serve(live) as server:
+        assert raw(server, b"GET /now HT") == b"", "one that falls silent"
+        assert until(lambda: server.counts == {"lost": 1})
+        with socket.create_connection(("127.0.0.1", server.port), 5) as link:
+            assert until(lambda: sent_away(link)), "one that is never silent for long"
+        assert until(lambda: not server._open)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_more_than_so_many_at_once(server):
+    links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS)]
+    assert until(lambda: len(server._open) == serve.CONNECTIONS)
+    assert raw(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+    assert server.counts["refused"] == 1
+    for link in links:
+        link.close()
+    assert until(lambda: not server._open)
+    assert ask(server)[0] == 200
+
+
+def test_a_port_in_use(server, live):
+    with pytest.raises(
+        OSError,
+        match=rf"port {server.port} of 127.0.0.1 is in use. Use --serve 0 for any port that is free, or name another.",
+    ):
+        serve.serve(live, port=server.port)
+    assert ask(server)[0] == 200
+
+
+def fails(error):
+    def server(*_):
+        raise error
+
+    return server
+
+
+def test_a_port_that_is_not_for_everybody(live, monkeypatch):
+    monkeypatch.setattr(serve, "Server", fails(PermissionError(13, "Permission denied")))
+    with pytest.raises(
+        PermissionError, match=r"port 80 of 127.0.0.1 may not be used by you. Use --serve 0, or one above 1023."
+    ):
+        serve.serve(live, port=80)
+
+
+BAD = [
+    ({"port": 65536}, "port is 65536, expected a whole number from 0 to 65,535"),
+    ({"port": "80"}, "port is '80', expected a whole number"),
+    ({"host": ""}, "host is '', expected an address of this machine, such as '127.0.0.1'"),
+    ({"host": "a" * 70}, "expected an address of this machine, such as '127.0.0.1'"),
+    ({"host": "192.0.2.1"}, "host is '192.0.2.1', which is no address of this machine: .*. Use 127.0.0.1."),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD, ids=[message[:30] for _, message in BAD])
+def test_messages(live, given, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        serve.serve(live, **given)
+
+
+def test_what_is_no_live():
+    with pytest.raises(TypeError, match="live is a dict, expected a Live, which the stream is told to"):
+        serve.serve({})
+
+
+def test_who_watches_sees_the_end(live):
+    seen = []
+    with serve.serve(live) as server:
+        ask(server)
+
+        def watch():
+            while seen[-1:] != ["over"]:
+                seen.append(json.loads(ask(server)[2])["state"])
+                time.sleep(0.05)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+    watcher.join(5)
+    assert seen[-1] == "over"
+    with pytest.raises(ConnectionError):
+        ask(server)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(KeyboardInterrupt, "Stopped."), (OSError, "Stopped by an error: OSError.")]
+)
+def test_why_it_ended(live, error, why):
+    with pytest.raises(error), serve.serve(live):
+        raise error
+    assert live.now()["why"] == why
+
+
+def test_a_server_that_never_answered_gives_its_port_back(live):
+    server = serve.serve(live)
+    server.close()
+    serve.serve(live, port=server.port).close()
