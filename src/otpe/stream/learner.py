@@ -148,8 +148,11 @@ class StreamLearner:
         other.__dict__ = {**self.__dict__, "_memory": jax.tree.map(jnp.copy, self._memory)}
         return other
 
-    def save(self, path: str | Path) -> Path:
-        """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit."""
+    def save(self, path: str | Path, **more: Any) -> Path:
+        """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit.
+
+        `more`: what else is to be in the file, as plain JSON.
+        """
         how, path = self._how, Path(path)
         said = {
             "net": described.network(how.net),
@@ -158,6 +161,7 @@ class StreamLearner:
             "settings": {"every": how.every, "score_leak": how.score_leak, "decay": how.decay, "limit": how.limit},
             "steps": self.steps,
             "labelled": self.labelled,
+            **more,
         }
         arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named(self._memory).items()}
         tensors.write(path, KIND, arrays, said)
