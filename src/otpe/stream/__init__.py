@@ -10,5 +10,14 @@ lines.py      events from CSV and JSON lines
 sources.py    where steps come from: recordings, text, Python
 score.py      accuracy along a stream
 prequential.py  predict, then learn
-worlds.py     worlds that change
+worlds.py     worlds that change     changes.py   in words
+
+And `otpe stream`:
+
+config.py     every setting; free of jax
+asked.py      do they make sense, and which learner do they ask for?
+opening.py    the source they name     standard.py   standard input, which can be interrupted
+run.py        from the source to the learner and its score: metrics, checkpoints, a clean stop
+saved.py      its checkpoints     live.py   what is shown meanwhile     section.py   what a report says
+verbs.py      the command line
 """

@@ -8,6 +8,7 @@ from otpe import check
 from otpe.datasets.heidelberg import ENDINGS
 from otpe.datasets.named import ENCODINGS
 from otpe.network import Network
+from otpe.rulebook import rule as named_rule
 from otpe.runs import settings
 from otpe.runs.config import TrainConfig
 from otpe.runs.load import load
@@ -76,6 +77,7 @@ def checked(config: StreamConfig) -> None:
     check.count("window", config.window)
     check.whole("seed", config.seed, 2**32)
     check.whole("epochs", config.epochs, 2**31)
+    named_rule(config.rule)
     check_optimizer(_as_train(config))
 
 

@@ -24,6 +24,7 @@ class BrokenError(OSError):
 class Source:
     """Steps, which can be told from the time that is spent waiting for them."""
 
+    name: str
     kind: str
     steps: Iterator[Step]
     width: int  # numbers in a step
@@ -72,7 +73,7 @@ def _randman(config: StreamConfig, bad: Bad) -> Source:
         steps=config.time_steps,
         seed=config.manifolds,
     )
-    return Source("randman", worlds.samples(data, config.seed), data.units, len(data.names), bad)
+    return Source(config.source, "randman", worlds.samples(data, config.seed), data.units, len(data.names), bad)
 
 
 def _recordings(config: StreamConfig, bad: Bad) -> Source:
@@ -81,7 +82,9 @@ def _recordings(config: StreamConfig, bad: Bad) -> Source:
     binning = Binning(bins, config.dt, binary=config.binary, pool=config.pool)
     order: dict[str, Any] = {"shuffle": config.shuffle, "seed": config.seed, "epochs": config.epochs or None}
     width, steps = units // config.pool, recordings(config.source, units, binning, **order)
-    return Source("recordings", iterate(steps, units=width, classes=classes, on_bad=bad), width, classes, bad)
+    return Source(
+        config.source, "recordings", iterate(steps, units=width, classes=classes, on_bad=bad), width, classes, bad
+    )
 
 
 def _events(config: StreamConfig, which: str, bad: Bad) -> Source:
@@ -101,7 +104,7 @@ def _events(config: StreamConfig, which: str, bad: Bad) -> Source:
     file = _opened(Path(config.source)) if standard is None else None
     text: Any = standard or file
     steps = binner.steps(lines(text, config.form, on_bad=bad))
-    return Source(which, steps, binner.width, classes, bad, file, standard)
+    return Source(config.source, which, steps, binner.width, classes, bad, file, standard)
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from otpe import files
+from otpe.charts.kinds import to_json
 from otpe.runs import checkpoint, folder, settings, signals
 from otpe.runs.folder import Folder
-from otpe.runs.read import FORMAT
+from otpe.runs.read import FORMAT, read_json
 from otpe.stream import asked, live, opening, saved
 from otpe.stream.config import FREE, StreamConfig
 from otpe.stream.learner import StreamLearner
@@ -22,9 +23,9 @@ from otpe.stream.opening import BrokenError, Source
 from otpe.stream.prequential import Block, blocks
 from otpe.stream.saved import Place
 from otpe.stream.score import Prequential
+from otpe.stream.section import of_stream
 
 Watcher = Callable[[Block, Prequential, float], object]
-STRIDE = 1024  # steps that are read again at once
 
 
 class Streamed(NamedTuple):
@@ -105,7 +106,8 @@ class Run:
     def __call__(self) -> Streamed:
         try:
             if not self.finished:
-                (self.folder.path / "result.json").unlink(missing_ok=True)
+                for name in ("result.json", "section.json"):
+                    (self.folder.path / name).unlink(missing_ok=True)
                 with signals.caught() as wish:
                     self._stream(wish)
             return Streamed(self.learner, self.score, self.place, self.folder.path)
@@ -164,29 +166,14 @@ class Run:
             watch(block, self.score, seconds)
 
     def _go_on(self, wish: signals.Wish) -> None:
-        """Files and randman are read again, up to where the run was."""
         steps = self.place.steps
         if self.source.standard is not None:
             self.source.bad.skipped |= self.place.skipped
             self.line.say(f"Going on after step {steps:,}, with what comes on standard input from now on.")
             return
         self.line.say(f"Going on after step {steps:,}: the source is read again up to there.")
-        again, unread, loud = Place(), iter(self.source), self.source.bad.log
-        self.source.bad.log = None  # it was told then
-        while again.steps < steps and wish.number is None:
-            before = again.steps
-            again.moved(islice(unread, min(STRIDE, steps - before)))
-            if again.steps == before:
-                break
-        self.source.bad.log = loud
-        if wish.number is not None:
-            raise signals.StoppedError(wish.number, f"stopped {self._where()} as before. {self._how_to_go_on()}")
-        if (again.steps, again.mark) != (steps, self.place.mark):
-            what = f"ends after step {again.steps:,}" if again.steps < steps else "has other steps than those"
-            raise BrokenError(
-                f"{self.config.source} {what}, but this run has taken {steps:,} from it. Put the file back as it was,"
-                " or start anew in another folder"
-            )
+        if not saved.read_again(self.source, self.place, lambda: wish.number is not None):
+            raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
 
     def _tell(self) -> None:
         found = self.meter.line(self.score, self.place)
@@ -212,7 +199,11 @@ class Run:
         self._tell_and_save()
         found = live.counts(self.score, self.place)
         speed = {"steps_per_second": round(self.place.steps / max(self.place.seconds, 1e-9), 1)}
-        self.folder.write_result({"format": FORMAT, "rule": self.learner.rule.name, **found, **speed})
+        found = {"format": FORMAT, "rule": self.learner.rule.name, **found, **speed}
+        path = self.folder.path
+        told = of_stream(path.name, read_json(path / "config.json"), found, self.score)
+        files.write_atomically(path / "section.json", to_json(told))
+        self.folder.write_result(found)
 
     def _where(self) -> str:
         return f"after step {self.place.steps:,}"

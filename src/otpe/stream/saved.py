@@ -4,8 +4,9 @@ Each is a saved learner too: `otpe.StreamLearner.load(path)`.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ import numpy as np
 from otpe import tensors
 from otpe.runs import checkpoint
 from otpe.stream.learner import KIND, StreamLearner
+from otpe.stream.opening import BrokenError, Source
 from otpe.stream.score import Prequential
 from otpe.stream.steps import Step
 
 KEEP = 3
+STRIDE = 1024  # steps that are read again at once
 
 
 @dataclass
@@ -62,6 +65,27 @@ def load(path: Path) -> tuple[StreamLearner, Prequential, Place, dict[str, Any]]
     if about is None:
         raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
     return StreamLearner.load(path), Prequential.from_state(about["score"]), Place(**about["place"]), about["identity"]
+
+
+def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bool:
+    """Take the steps from the source that were taken before. False: it was to stop first."""
+    again, unread = Place(), iter(source)
+    log, source.bad.log = source.bad.log, None  # what is skipped was told then
+    while again.steps < place.steps:
+        if stopping():
+            return False
+        before = again.steps
+        again.moved(islice(unread, min(STRIDE, place.steps - before)))
+        if again.steps == before:
+            break
+    source.bad.log = log
+    if (again.steps, again.mark) != (place.steps, place.mark):
+        what = "has other steps than those" if again.steps == place.steps else f"ends after step {again.steps:,}"
+        raise BrokenError(
+            f"{source.name} {what}, but this run has taken {place.steps:,} from it. Put the file back as it was, or"
+            " start anew in another folder"
+        )
+    return True
 
 
 def _last(folder: Path) -> str:
