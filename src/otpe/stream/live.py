@@ -118,4 +118,5 @@ class Line:
 
     def close(self) -> None:
         if self._shown:
+            self._shown = False
             self.say("")

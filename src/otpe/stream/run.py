@@ -68,7 +68,8 @@ def prepared(config: StreamConfig) -> "Run":
         learner = asked.learner(config, source.width, source.classes)
         score, place = Prequential(learner.net.classes, config.window), Place()
         mine = {**folder.identity(config, FREE), "kind": source.kind, "own_study": "stream"}
-        opened = folder.opened(config, ["stream", Path(config.source).stem or "input", learner.rule.name], mine)
+        name = "input" if source.standard else Path(config.source).stem
+        opened = folder.opened(config, ["stream", name, learner.rule.name], mine)
     except BaseException:
         source.close()
         raise
