@@ -156,6 +156,13 @@ def test_what_cannot_be_used_is_counted_and_told_once(file, out, capsys):
     assert json.loads((out / "result.json").read_text())["skipped"] == {"line": 1, "unit": 2, "late": 1}
 
 
+@pytest.mark.parametrize(("gap", "sequences", "skipped"), [("reset", 2, {}), ("skip", 1, {"gap": 1})])
+def test_a_long_silence(gap, sequences, skipped, file, out):
+    file.write_text("0.01,3,1\n30.01,4,1\n")
+    found = run(config(file, out, gap=gap))
+    assert (found.score.sequences, found.place.steps, found.place.skipped) == (sequences, sequences, skipped)
+
+
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("otpe.stream.live.REFRESH", 0.0)

@@ -56,7 +56,7 @@ def asked_for(which, path):
 def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(opening, "randman", made_up_randman)
     asked, whole = asked_for(which, tmp_path), tmp_path / "whole"
-    run(replace(asked, out=whole))
+    score = run(replace(asked, out=whole)).score
     for blocks in (9, 5):
         with pytest.raises(
             KeyboardInterrupt, match=r"stopped after step \d+, and saved. Go on with: otpe stream --res"
@@ -64,6 +64,8 @@ def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, caps
             run(replace(asked, resume=True, metrics_seconds=0), [Pressed(blocks)])
     at = int(checkpoint.newest(asked.out / "checkpoints").stem.removeprefix("step-"))
     assert not (asked.out / "result.json").exists()
+    with (asked.out / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 1000000}\n')  # of a life that was killed before it could save
     capsys.readouterr()
     assert cli.main(["stream", "--resume", "--out", str(asked.out)]) == 0
     said = capsys.readouterr().err
@@ -72,6 +74,8 @@ def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, caps
     assert known(asked.out) == known(whole)
     measured = [json.loads(line)["step"] for line in (asked.out / "metrics.jsonl").read_text().splitlines()]
     assert measured == sorted(set(measured))
+    assert measured[-1] == result(asked.out)["step"] == score.steps
+    assert result(asked.out)["accuracy"] == score.accuracy
 
 
 def test_a_finished_one_is_shown_again(file, out, capsys):
@@ -163,6 +167,7 @@ def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
     typed("0.01,3,1\n" + "9" * 300 + "\n0.02,4,1\n0.0")
     found = run(config("-", out))
     assert found.place.skipped.keys() == {"line", "cut"}
+    assert found.place.skipped["line"] > 2, "it came in pieces, and was never there as a whole"
     assert (found.place.steps, found.score.labelled) == (2, 2)
 
 
