@@ -165,7 +165,7 @@ def test_a_long_silence(gap, sequences, skipped, file, out):
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("otpe.stream.live.REFRESH", 0.0)
+    monkeypatch.setattr("otpe.stream.display.REFRESH", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     file.write_text("".join(events(40)) + "who?\n" + "".join(events(40, first=0.3)))
     run(config(file, out, metrics_seconds=0))

@@ -18,6 +18,6 @@ config.py     every setting; free of jax
 asked.py      do they make sense, and which learner do they ask for?
 opening.py    the source they name     standard.py   standard input, which can be interrupted
 run.py        from the source to the learner and its score: metrics, checkpoints, a clean stop
-saved.py      its checkpoints     live.py   what is shown meanwhile     section.py   what a report says
+saved.py      its checkpoints     display.py   what is shown meanwhile     section.py   what a report says
 verbs.py      the command line
 """

@@ -16,7 +16,7 @@ from otpe.charts.kinds import to_json
 from otpe.runs import checkpoint, folder, settings, signals
 from otpe.runs.folder import Folder
 from otpe.runs.read import FORMAT, read_json
-from otpe.stream import asked, live, opening, saved
+from otpe.stream import asked, display, opening, saved
 from otpe.stream.config import FREE, StreamConfig
 from otpe.stream.learner import StreamLearner
 from otpe.stream.opening import BrokenError, Source
@@ -62,7 +62,7 @@ def prepared(config: StreamConfig) -> "Run":
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.StreamConfig(source=..., ...).")
     config = settings.plain(cast(Any, config))
     asked.checked(config)
-    line = live.Line()
+    line = display.Line()
     source = opening.source(config, lambda text: line.say(f"otpe: warning: {text}"))
     try:
         learner = asked.learner(config, source.width, source.classes)
@@ -99,9 +99,9 @@ class Run:
     place: Place
     folder: Folder
     identity: dict[str, Any]
-    line: live.Line
+    line: display.Line
     watchers: list[Watcher] = field(default_factory=list)
-    meter: live.Meter = field(default_factory=live.Meter)
+    meter: display.Meter = field(default_factory=display.Meter)
     told: int = 0  # the step of the last line of metrics
 
     def __call__(self) -> Streamed:
@@ -184,7 +184,7 @@ class Run:
             self.line.say(self._words(found))
 
     def _words(self, found: dict[str, Any]) -> str:
-        return live.words(found, self.config.window)
+        return display.words(found, self.config.window)
 
     def _save(self) -> None:
         self.folder.settle()
@@ -198,7 +198,7 @@ class Run:
     def _finish(self) -> None:
         self.score.reset()
         self._tell_and_save()
-        found = live.counts(self.score, self.place)
+        found = display.counts(self.score, self.place)
         speed = {"steps_per_second": round(self.place.steps / max(self.place.seconds, 1e-9), 1)}
         found = {"format": FORMAT, "rule": self.learner.rule.name, **found, **speed}
         path = self.folder.path
