@@ -16,6 +16,7 @@ from otpe.runs.load import load
 from otpe.runs.result import Result
 from otpe.runs.task import Splits
 from otpe.runs.train import train
+from otpe.stream.config import StreamConfig
 from otpe.stream.learner import Learned, StreamLearner
 from otpe.studies.align import Along, align
 from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
@@ -27,7 +28,7 @@ from otpe.training import gradients, online_pass
 __all__ = [
     "LIF", "AlignConfig", "Alignment", "Along", "Approx", "Bptt", "CompareConfig", "Dense", "DenseLayer",
     "Landscape", "LandscapeConfig", "Learned", "LinearMap", "Network", "Ostl", "Otpe", "Ottt", "ReproduceConfig",
-    "Result", "Rtrl", "Rule", "Splits", "StreamLearner", "SweepConfig", "SweepResult", "TrainConfig",
+    "Result", "Rtrl", "Rule", "Splits", "StreamConfig", "StreamLearner", "SweepConfig", "SweepResult", "TrainConfig",
     "accuracy", "align", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian",
     "gradients", "landscape", "load", "online_pass", "predict", "report", "reproduce", "rule", "rules",
     "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular",

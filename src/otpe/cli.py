@@ -66,6 +66,12 @@ VERBS = {
         config="otpe.reporting.config:ReportConfig",
         prepare="otpe.reporting.run:prepare",
     ),
+    "stream": Verb(
+        "learn from a stream while it comes: events on standard input, files, worlds that change",
+        config="otpe.stream.config:StreamConfig",
+        prepare="otpe.stream.verbs:prepare",
+        defaults="otpe.stream.verbs:stored",
+    ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
         config="otpe.bench.config:BenchConfig",

@@ -81,6 +81,8 @@ def _below(path: Path, in_study: bool = False) -> list[Found]:
         return [Found(path, "other version", note=str(error))]
     except WRONG as error:
         return [Found(path, "damaged", note=_said(error))]
+    if about.get("own_study") == "stream":
+        return [] if in_study else [_half_study(path, about)]
     if "rule" in about:
         return [] if in_study else [_run(path, about)]
     own = [] if (path / "order.json").exists() else [_half_study(path, about)]
@@ -129,7 +131,8 @@ def _half_study(path: Path, about: dict[str, Any]) -> Found:
     runs = [folder for folder in sorted(path.iterdir()) if (folder / "config.json").exists()]
     done = sum((folder / "result.json").exists() for folder in runs)
     inside = f" Runs in it: {len(runs)}, finished: {done}." if runs else ""
-    verb = f"otpe {about.get('own_study', 'compare')}" if "rules" in about and "modes" in about else "its command"
+    known = "own_study" in about or ("rules" in about and "modes" in about)
+    verb = f"otpe {about.get('own_study', 'compare')}" if known else "its command"
     if (path / "compare.json").exists():
         inside += " Its table.txt is complete; an older otpe made it."
     note = f"There is no section.json: the study was stopped, or is still at work.{inside}"

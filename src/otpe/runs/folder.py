@@ -18,19 +18,30 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Protocol, TypeVar, cast
 
 import jax
 
 import otpe
 from otpe import files
 from otpe.runs import checkpoint
-from otpe.runs.config import FREE, Settings
+from otpe.runs.config import FREE
 from otpe.runs.read import FORMAT, read_json, read_metrics
 
 RUNS = Path("runs")
 SECONDS = 0.5  # between two writes of metrics
-Config = TypeVar("Config", bound=Settings)
+
+
+class Resumable(Protocol):
+    """Settings of what works in a folder, and can go on there."""
+
+    @property
+    def out(self) -> Path | None: ...
+    @property
+    def resume(self) -> bool: ...
+
+
+Config = TypeVar("Config", bound=Resumable)
 
 
 @dataclass
@@ -88,9 +99,9 @@ class Folder:
                 os.fsync(file.fileno())
 
 
-def identity(config: Settings) -> dict[str, Any]:
+def identity(config: Resumable, free: Sequence[str] = FREE) -> dict[str, Any]:
     """What makes a run this run and no other, as plain JSON."""
-    return {name: value for name, value in plain(config).items() if name not in FREE}
+    return {name: value for name, value in plain(config).items() if name not in free}
 
 
 def plain(config: Any) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def plain(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config), default=str))
 
 
-def opened(config: Settings, names: Sequence[str], mine: dict[str, Any]) -> Folder:
+def opened(config: Resumable, names: Sequence[str], mine: dict[str, Any]) -> Folder:
     """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed."""
     stem = re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-")
     if config.out is None and config.resume:
@@ -145,7 +156,7 @@ def commit() -> str | None:
         return None
 
 
-def _check(path: Path, config: Settings, mine: dict[str, Any]) -> None:
+def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
     """May this run work here?"""
     if not (path / "config.json").exists():
         return
@@ -192,10 +203,10 @@ def stored(kind: type[Config], path: Path) -> Config:
     if not (path / "config.json").exists():
         raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
     found = read_json(path / "config.json")
-    known: dict[str, Any] = {field.name: found[field.name] for field in fields(kind) if field.name in found}
+    known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind)) if field.name in found}
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
-    root = known.get("root")
-    return kind(**{**known, "root": None if root is None else Path(root), "out": path, "resume": False})
+    paths = {name: Path(known[name]) for name in ("root", "start") if known.get(name) is not None}
+    return kind(**{**known, **paths, "out": path, "resume": False})
 
 
 def locked(path: Path) -> IO[str]:

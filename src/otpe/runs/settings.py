@@ -37,7 +37,7 @@ Config = TypeVar("Config", bound=Settings)
 def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = False) -> Rule:
     """The rule of these settings, if they make sense. `rule`, `own_data`: what was given in place of a name."""
     check_kind(config, TrainConfig)
-    _check_choices(config)
+    check_choices(config)
     if config.backend == "pallas" and jax.default_backend() == "cpu":
         raise ValueError(
             "backend is 'pallas', which needs a GPU, but there is none. Use 'auto', 'plain' or 'interpret'."
@@ -143,7 +143,7 @@ def _check_rule(config: TrainConfig, rule: Rule) -> Rule:
     return rule
 
 
-def _check_choices(config: Settings) -> None:
+def check_choices(config: Any) -> None:
     """What has a list of possible values has one of them; what is yes or no is that."""
     types = get_type_hints(type(config))
     for field in fields(config):

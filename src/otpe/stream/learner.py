@@ -188,8 +188,11 @@ class StreamLearner:
         other.__dict__ = {**self.__dict__, "_memory": jax.tree.map(jnp.copy, self._memory)}
         return other
 
-    def save(self, path: str | Path) -> Path:
-        """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit."""
+    def save(self, path: str | Path, **more: Any) -> Path:
+        """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit.
+
+        `more`: what else is to be in the file, as plain JSON.
+        """
         how, path = self._how, Path(path)
         said = {
             "net": described.network(how.net),
@@ -205,6 +208,7 @@ class StreamLearner:
             },
             "steps": self.steps,
             "labelled": self.labelled,
+            **more,
         }
         arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named(self._memory).items()}
         arrays |= {f"waiting/{name}": array for name, array in self._waiting._asdict().items()}

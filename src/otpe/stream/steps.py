@@ -28,7 +28,7 @@ class Bad:
         check.one_of("on_bad", on_bad, ("raise", "skip"))
         self.on_bad: OnBad = on_bad
         self.skipped: dict[str, int] = {}
-        self._log = log
+        self.log = log
 
     @classmethod
     def of(cls, given: "OnBad | Bad", log: Callable[[str], object] | None) -> "Bad":
@@ -39,8 +39,8 @@ class Bad:
         """`on_bad`: what this kind calls for, where that differs."""
         if (on_bad or self.on_bad) == "raise":
             raise ValueError(message)
-        if kind not in self.skipped and self._log is not None:
-            self._log(f"Skipped: {message} Others like it are counted.")
+        if kind not in self.skipped and self.log is not None:
+            self.log(f"Skipped: {message} Others like it are counted.")
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 

@@ -9,6 +9,7 @@ All is decided by seeds: the same stream twice is the same stream.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -47,8 +48,13 @@ class Die:
         return step._replace(x=x)
 
     def dead(self, units: int) -> np.ndarray:
-        drawn = np.random.default_rng(self.seed).permutation(units)[: round(self.share * units)]
-        return np.union1d(drawn, self.units).astype(int)
+        return _dead(self, units)
+
+
+@lru_cache(maxsize=64)  # it is asked at every step
+def _dead(change: Die, units: int) -> np.ndarray:
+    drawn = np.random.default_rng(change.seed).permutation(units)[: round(change.share * units)]
+    return np.union1d(drawn, change.units).astype(int)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""Do the settings of a stream make sense, and which learner do they ask for?"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from otpe import check
+from otpe.datasets.heidelberg import ENDINGS
+from otpe.datasets.named import ENCODINGS
+from otpe.network import Network
+from otpe.rulebook import rule as named_rule
+from otpe.runs import settings
+from otpe.runs.config import TrainConfig
+from otpe.runs.load import load
+from otpe.runs.optimizers import OPTIMIZERS, check_optimizer
+from otpe.stream.config import StreamConfig
+from otpe.stream.learner import StreamLearner
+
+STANDARD = "-"
+TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+WORDS = {
+    "randman": "t-randman and r-randman",
+    "recordings": "recordings",
+    "text": "files of events",
+    "standard input": "standard input",
+}
+EVENTS = ("text", "standard input")
+USED_BY = {
+    **dict.fromkeys(("manifolds", "dims", "alpha", "time_steps"), ("randman",)),
+    **dict.fromkeys(("bins", "shuffle", "epochs"), ("recordings",)),
+    **dict.fromkeys(("form", "labels", "max_gap", "gap"), EVENTS),
+    **dict.fromkeys(("dt", "binary", "pool", "on_bad"), ("recordings", *EVENTS)),
+    "changes": ("randman", "recordings"),
+}
+NETWORK = ("hidden", "leak", "threshold", "reset", "surrogate", "slope")
+
+
+def kind(config: StreamConfig) -> str:
+    """Of the source."""
+    given = config.source
+    if not isinstance(given, str | Path) or not str(given):
+        raise TypeError(f"source is {given!r}, expected t-randman, r-randman, a file, or - for standard input.")
+    given, path = str(given), Path(given)
+    if given in ENCODINGS:
+        return "randman"
+    if given == STANDARD:
+        return "standard input"
+    if path.is_dir() or given.endswith(ENDINGS):
+        return "recordings"
+    if given.endswith(TEXT) or (path.exists() and config.form != "auto"):
+        return "text"
+    raise ValueError(
+        f"source is {given!r}, expected t-randman, r-randman, a file in SHD's layout (.h5), a file of events (.csv or"
+        " .jsonl, or any with form), or - for standard input."
+    )
+
+
+def checked(config: StreamConfig) -> None:
+    """Do the settings make sense, and do they go together? Those of the network are asked when it is made."""
+    settings.check_choices(config)
+    which = kind(config)
+    for field in fields(config):
+        value, users = getattr(config, field.name), USED_BY.get(field.name, WORDS)
+        if value != field.default and which not in users:
+            listed = " and ".join(WORDS[user] for user in users)
+            raise ValueError(f"{field.name} is {value!r}, which is of no use for {WORDS[which]}: it is for {listed}.")
+    for name in ("units", "classes", "steps", "block"):
+        value = getattr(config, name)
+        if value is not None:
+            check.count(name, value)
+        elif name in ("units", "classes") and which != "randman":
+            raise ValueError(
+                f"{name} is not given, and {config.source} does not tell. Say how many there are: --{name}."
+            )
+    for name in ("checkpoint_seconds", "metrics_seconds"):
+        check.number(name, getattr(config, name), "seconds, or 0 for every block", lambda x: x >= 0)
+    check.count("window", config.window)
+    check.whole("seed", config.seed, 2**32)
+    check.whole("epochs", config.epochs, 2**31)
+    named_rule(config.rule)
+    check_optimizer(_as_train(config))
+
+
+def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
+    """Before its first step."""
+    net, params = _network(config, width, classes)
+    return StreamLearner(
+        net,
+        config.rule,
+        OPTIMIZERS[config.optimizer].make(config.learning_rate),
+        config.seed,
+        params=params,
+        every=config.every,
+        score_leak=config.score_leak,
+        decay=config.decay,
+        limit=config.limit,
+    )
+
+
+def _network(config: StreamConfig, width: int, classes: int) -> tuple[Network, Any]:
+    """The network, and weights where there are any."""
+    if config.start is None:
+        return settings.network(_as_train(config), width, classes), None
+    for name in NETWORK:
+        if getattr(config, name) != getattr(StreamConfig, name):
+            raise ValueError(
+                f"{name} is {getattr(config, name)!r}, but the network is that of start, {config.start}. Leave {name}"
+                " out, or start."
+            )
+    result = load(config.start)
+    inputs = result.net.layers[0].in_shape
+    if inputs != (width,) or result.net.classes < classes:
+        raise ValueError(
+            f"start is {str(config.start)!r}, whose network takes {list(inputs)} inputs and has {result.net.classes}"
+            f" outputs, but the stream has {width} and {classes} classes."
+        )
+    return result.net, result.params[0]
+
+
+def _as_train(config: StreamConfig) -> TrainConfig:
+    """What both verbs have, for what both ask of it."""
+    return TrainConfig(**{name: getattr(config, name) for name in (*NETWORK, "optimizer", "learning_rate")})

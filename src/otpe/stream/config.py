@@ -1,0 +1,115 @@
+"""What `otpe stream` is asked to do. Imports no jax: these fields are the command line, its help and its reference."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from otpe.arguments import Positional
+from otpe.runs.config import PAPER_LEAK
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig:
+    """Learn from a stream while it comes: every time step is predicted first, then learned from.
+
+    SOURCE is t-randman or r-randman, which never end; a file in SHD's layout (.h5), or a folder with one; a file of
+    events (.csv, .jsonl); or - for events on standard input. Ctrl-C saves and stops; with --resume and --out FOLDER it
+    goes on: files and randman bit for bit as if nothing had happened, standard input with whatever comes.
+    """
+
+    # The stream
+    source: Positional[str] = "t-randman"
+    """t-randman, r-randman, a .h5, .csv or .jsonl file, or - for standard input."""
+    units: int | None = None
+    """Inputs: 50, where not given (t-randman, r-randman); how many the source has (all others)."""
+    classes: int | None = None
+    """Outputs: 10, where not given (t-randman, r-randman); more than the largest label (all others)."""
+    steps: int | None = None
+    """Stop after this many time steps. By default where the source ends."""
+    form: Literal["auto", "csv", "jsonl"] = "auto"
+    """How events are written; auto looks at the first line (text)."""
+    dt: float | None = None
+    """Seconds of a time step: 0.01, where not given (text); instead of bins (recordings)."""
+    bins: int | None = None
+    """Time steps over each recording's own duration: 50, where dt is not given either (recordings)."""
+    binary: bool = False
+    """1 for any number of spikes in a time step, instead of their number (text, recordings)."""
+    pool: int = 1
+    """As many neighbouring units become one (text, recordings)."""
+    labels: Literal["hold", "bin"] = "hold"
+    """A label stands until another one comes, or only for the time step of its event (text)."""
+    max_gap: float = 10.0
+    """Seconds of silence that are filled with empty time steps (text)."""
+    gap: Literal["reset", "skip", "raise"] = "reset"
+    """After a longer silence: begin a new sequence, leave the event out, or stop with an error (text)."""
+    on_bad: Literal["skip", "raise"] = "skip"
+    """Input that makes no sense is skipped and counted, or ends the stream with an error (text, recordings)."""
+    shuffle: bool = False
+    """Another order in every epoch, instead of the stored one (recordings)."""
+    epochs: int = 1
+    """How often all of them come; 0: for ever (recordings)."""
+    manifolds: int = 0
+    """Which manifolds, by number (t-randman, r-randman)."""
+    dims: int = 3
+    """Dimensions of a manifold (t-randman, r-randman)."""
+    alpha: float = 1.0
+    """Smoothness of the manifolds (t-randman, r-randman)."""
+    time_steps: int = 50
+    """Time steps of a sample (t-randman, r-randman)."""
+    changes: tuple[str, ...] = ()
+    """What changes at which step: swap@50000:0,1 (classes), die@50000:0.3 (a share of the units), shift@50000:5 (units,
+    by so many places), appear@50000:9 (a class, none of which comes before). (t-randman, r-randman, recordings)"""
+
+    # The network
+    hidden: tuple[int, ...] = (128, 128)
+    """Units of each hidden layer; none for a network of one layer."""
+    leak: float = PAPER_LEAK
+    """λ, the share of the membrane that is left after one step."""
+    threshold: float = 1.0
+    """Where a neuron spikes."""
+    reset: Literal["subtract", "zero", "none"] = "subtract"
+    """What a spike does to the membrane."""
+    surrogate: str = "fast-sigmoid"
+    """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative that stands in for the spike's."""
+    slope: float | None = None
+    """Of the surrogate; the width of triangular and gaussian. By default each one's own, 25 for fast-sigmoid."""
+    start: Path | None = None
+    """Begin with the network and the best weights of this run of otpe train."""
+
+    # Learning
+    rule: str = "otpe"
+    """The learning rule: a name from otpe.rules(), one that learns online."""
+    optimizer: str = "adamax"
+    """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
+    learning_rate: float = 1e-3
+    """Of the optimizer."""
+    every: int = 1
+    """Update after this many time steps with a label, by their mean gradient."""
+    decay: float = 0.0
+    """Share of every weight that an update takes away, for long lives."""
+    limit: float | None = None
+    """The largest size that a weight may have."""
+    score_leak: float | None = None
+    """What is left of the class scores after a step; by default the leak. 1.0: spikes are counted."""
+    frozen: bool = False
+    """Learn nothing: a network that only predicts."""
+    seed: int = 0
+    """Of the initial weights, the samples of randman, the order of recordings, and the units that die."""
+    block: int | None = None
+    """Time steps that are waited for, and then taken at once: 1 for standard input, 128 else, where not given."""
+    window: int = 1000
+    """Time steps with a label that the sliding accuracy looks back on."""
+
+    # The run folder
+    out: Path | None = None
+    """The run folder. By default a new numbered one in runs."""
+    resume: bool = False
+    """Go on where the run in out stopped; start it, if there is none; show its result, if it is finished."""
+    checkpoint_seconds: float = 30.0
+    """Save the state this often; 0: after every block."""
+    metrics_seconds: float = 5.0
+    """Write a line of metrics this often; 0: after every block."""
+
+
+# What does not change the numbers that come out, or is found out otherwise: a run may be resumed with other ones.
+FREE = ("out", "resume", "checkpoint_seconds", "metrics_seconds", "source", "on_bad")

@@ -1,0 +1,122 @@
+"""What is shown while a stream runs: accuracy, speed, latency, spike rates, what was skipped."""
+
+import math
+import shutil
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otpe.stream.prequential import Block
+from otpe.stream.saved import Place
+from otpe.stream.score import Prequential
+
+BLOCKS, SECONDS = 1000, 60.0  # that are looked back on, at most
+REFRESH = 0.2  # seconds between two looks of a live line
+CLEAR = "\r\x1b[K"
+
+
+class _Taken(NamedTuple):
+    """A block."""
+
+    at: float  # when it was done
+    steps: int
+    seconds: float  # it took, without waiting for its steps
+    rates: np.ndarray  # [layers] sum over its steps
+    losses: np.ndarray  # of its steps with a label
+
+
+class Meter:
+    """Numbers of the last while."""
+
+    def __init__(self) -> None:
+        self._taken: deque[_Taken] = deque(maxlen=BLOCKS)
+
+    def add(self, block: Block, seconds: float) -> None:
+        losses = block.told.losses
+        now = time.perf_counter()
+        self._taken.append(_Taken(now, len(block.steps), seconds, block.told.rates.sum(0), losses[~np.isnan(losses)]))
+        while now - self._taken[0].at > SECONDS:
+            self._taken.popleft()
+
+    def line(self, score: Prequential, place: Place) -> dict[str, Any]:
+        """As metrics.jsonl has it: accuracy and counts of the whole stream, all else of the last while."""
+        taken = list(self._taken)
+        steps, each = sum(t.steps for t in taken), [t.seconds / t.steps for t in taken]
+        losses = np.concatenate([t.losses for t in taken])
+        p50, p99 = np.percentile(each, [50, 99]) * 1e3
+        return {
+            **counts(score, place),
+            "loss": float(losses.mean()) if losses.size else None,
+            "steps_per_second": round(self._speed(taken), 1),
+            "latency_ms": [round(float(p50), 4), round(float(p99), 4)],
+            "rates": [round(float(rate), 4) for rate in np.sum([t.rates for t in taken], 0) / steps],
+        }
+
+    def _speed(self, taken: list[_Taken]) -> float:
+        """With the time that is spent waiting."""
+        if len(taken) == 1:
+            return taken[0].steps / max(taken[0].seconds, 1e-9)
+        return sum(t.steps for t in taken[1:]) / max(taken[-1].at - taken[0].at, 1e-9)
+
+
+def counts(score: Prequential, place: Place) -> dict[str, Any]:
+    """What does not depend on the machine, but for the seconds."""
+    return {
+        "step": place.steps,
+        "labelled": score.labelled,
+        "accuracy": _known(score.accuracy),
+        "window_accuracy": _known(score.window_accuracy),
+        "sequences": score.sequences,
+        "sequence_accuracy": _known(score.sequence_accuracy),
+        "skipped": dict(place.skipped),
+        "seconds": round(place.seconds, 3),
+    }
+
+
+def words(line: dict[str, Any], window: int) -> str:
+    """In one line to read."""
+    share = {name: "–" if line[name] is None else f"{line[name]:.3f}" for name in ("window_accuracy", "accuracy")}
+    p50, p99 = line["latency_ms"]
+    skipped = sum(line["skipped"].values())
+    return (
+        f"step {line['step']:,}  accuracy {share['window_accuracy']} (last {window:,}), {share['accuracy']} (all) "
+        f" {line['steps_per_second']:,.0f} steps/s  latency {p50:.3g}/{p99:.3g} ms (p50/p99) "
+        f" rates {' '.join(f'{rate:.3f}' for rate in line['rates'])}{f'  skipped {skipped:,}' if skipped else ''}"
+    )
+
+
+def _known(share: float) -> float | None:
+    return None if math.isnan(share) else share  # JSON has no NaN
+
+
+class Line:
+    """One live line on a terminal, plain ones elsewhere. A terminal that has gone away is no reason to stop."""
+
+    def __init__(self) -> None:
+        self.tty, self._shown, self._drawn = sys.stderr.isatty(), False, 0.0
+
+    @property
+    def due(self) -> bool:
+        """Is it time to draw the live line anew?"""
+        return self.tty and time.monotonic() - self._drawn >= REFRESH
+
+    def draw(self, text: str) -> None:
+        """The live line."""
+        self._drawn, self._shown = time.monotonic(), True
+        with suppress(OSError):
+            print(f"{CLEAR}{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        with suppress(OSError):
+            print(f"{CLEAR if self._shown else ''}{text}", file=sys.stderr, flush=True)
+        self._shown = False
+
+    def close(self) -> None:
+        if self._shown:
+            self._shown = False
+            self.say("")

@@ -1,0 +1,213 @@
+"""`otpe stream`: a stream from its source to the learner and its score, with metrics, checkpoints and a clean stop.
+
+result = run(otpe.StreamConfig(source="events.csv", units=700, classes=20, dt=0.01))
+result.score.window_accuracy, result.learner
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from otpe import files
+from otpe.charts.kinds import to_json
+from otpe.runs import checkpoint, folder, settings, signals
+from otpe.runs.folder import Folder
+from otpe.runs.read import FORMAT, read_json
+from otpe.stream import asked, display, opening, saved
+from otpe.stream.config import FREE, StreamConfig
+from otpe.stream.learner import StreamLearner
+from otpe.stream.opening import BrokenError, Source
+from otpe.stream.prequential import Block, blocks
+from otpe.stream.saved import Place
+from otpe.stream.score import Prequential
+from otpe.stream.section import of_stream
+
+Watcher = Callable[[Block, Prequential, float], object]
+
+
+class Streamed(NamedTuple):
+    """What comes out."""
+
+    learner: StreamLearner
+    score: Prequential
+    place: Place  # steps, seconds, what was skipped
+    folder: Path
+
+
+def run(config: StreamConfig, watchers: Iterable[Watcher] = ()) -> Streamed:
+    """Learn from the stream that the settings name, until it ends; everything about the run is in its folder.
+
+    Args:
+      config: the settings.
+      watchers: each is called after every block of steps, with the block, the score until then, and the seconds that
+        the block took.
+
+    Raises:
+      ValueError, TypeError, OSError: bad input, with a sentence that says what to do.
+      BrokenError (an OSError): the stream cannot be read on; the state was saved before.
+      FloatingPointError: weights are not finite any more; the last checkpoint is sound.
+      KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
+    """
+    prepared_run = prepared(config)
+    prepared_run.watchers += watchers
+    return prepared_run()
+
+
+def prepared(config: StreamConfig) -> "Run":
+    """Check everything, open the source, and make or open the folder. All bad input is told here."""
+    if not isinstance(config, StreamConfig):
+        raise TypeError(f"config is a {type(config).__name__}, expected otpe.StreamConfig(source=..., ...).")
+    config = settings.plain(cast(Any, config))
+    asked.checked(config)
+    line = display.Line()
+    source = opening.source(config, lambda text: line.say(f"otpe: warning: {text}"))
+    try:
+        learner = asked.learner(config, source.width, source.classes)
+        score, place = Prequential(learner.net.classes, config.window), Place()
+        mine = {**folder.identity(config, FREE), "kind": source.kind, "own_study": "stream"}
+        name = "input" if source.standard else Path(config.source).stem
+        opened = folder.opened(config, ["stream", name, learner.rule.name], mine)
+    except BaseException:
+        source.close()
+        raise
+    try:
+        files.folder(opened.checkpoints)
+        files.clean(opened.checkpoints)
+        newest = checkpoint.newest(opened.checkpoints)
+        if newest is not None:
+            learner, score, place, theirs = saved.load(newest)
+            folder.check_same(str(newest), {**folder.plain(StreamConfig()), **theirs}, mine)
+        opened.back_to(place.steps)
+    except BaseException:
+        source.close()
+        opened.close()
+        raise
+    return Run(config, source, learner, score, place, opened, mine, line)
+
+
+@dataclass
+class Run:
+    """A stream that was found in order. Calling it learns from it."""
+
+    config: StreamConfig
+    source: Source
+    learner: StreamLearner
+    score: Prequential
+    place: Place
+    folder: Folder
+    identity: dict[str, Any]
+    line: display.Line
+    watchers: list[Watcher] = field(default_factory=list)
+    meter: display.Meter = field(default_factory=display.Meter)
+    told: int = 0  # the step of the last line of metrics
+
+    def __call__(self) -> Streamed:
+        try:
+            if not self.finished:
+                for name in ("result.json", "section.json"):
+                    (self.folder.path / name).unlink(missing_ok=True)
+                with signals.caught() as wish:
+                    self._stream(wish)
+            return Streamed(self.learner, self.score, self.place, self.folder.path)
+        finally:
+            self.line.close()
+            self.source.close()
+            self.folder.close()
+
+    @property
+    def finished(self) -> bool:
+        """Standard input may bring more another time, if there was no end set."""
+        found = (self.folder.path / "result.json").exists()
+        return found and (self.source.standard is None or self.place.steps == self.config.steps)
+
+    def _stream(self, wish: signals.Wish) -> None:
+        config, standard = self.config, self.source.standard
+        if standard is not None:
+            standard.stopping = lambda: wish.number is not None
+        if self.place.steps:
+            self._go_on(wish)
+        self.told = self.place.steps
+        size = config.block or (128 if standard is None else 1)
+        left = None if config.steps is None else config.steps - self.place.steps
+        began = time.monotonic() - self.place.seconds
+        saved_at = told_at = time.monotonic()
+        taken = blocks(self.learner, islice(self.source, left), self.score, size=size, learn=not config.frozen)
+        try:
+            for block in taken:
+                self._take(block)
+                now = time.monotonic()
+                self.place.seconds = now - began
+                if now - told_at >= config.metrics_seconds:
+                    self._tell()
+                    told_at = now
+                if self.line.due:
+                    self.line.draw(self._words(self.meter.line(self.score, self.place)))
+                if now - saved_at >= config.checkpoint_seconds:
+                    self._save()
+                    saved_at = time.monotonic()
+                if wish.number is not None:
+                    break
+        except BrokenError as error:
+            self._tell_and_save()
+            raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {self._how_to_go_on()}") from None
+        if wish.number is not None and self.place.steps != config.steps:
+            self._tell_and_save()
+            raise signals.StoppedError(wish.number, f"stopped {self._where()}, and saved. {self._how_to_go_on()}")
+        self._finish()
+
+    def _take(self, block: Block) -> None:
+        seconds = time.perf_counter() - self.source.ready
+        self.place.moved(block.steps)
+        self.place.skipped = dict(self.source.bad.skipped)
+        self.meter.add(block, seconds)
+        for watch in self.watchers:
+            watch(block, self.score, seconds)
+
+    def _go_on(self, wish: signals.Wish) -> None:
+        steps = self.place.steps
+        if self.source.standard is not None:
+            self.source.bad.skipped |= self.place.skipped
+            self.line.say(f"Going on after step {steps:,}, with what comes on standard input from now on.")
+            return
+        self.line.say(f"Going on after step {steps:,}: the source is read again up to there.")
+        if not saved.read_again(self.source, self.place, lambda: wish.number is not None):
+            raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
+
+    def _tell(self) -> None:
+        found = self.meter.line(self.score, self.place)
+        self.folder.add(found)
+        self.told = self.place.steps
+        if not self.line.tty:
+            self.line.say(self._words(found))
+
+    def _words(self, found: dict[str, Any]) -> str:
+        return display.words(found, self.config.window)
+
+    def _save(self) -> None:
+        self.folder.settle()
+        saved.save(self.folder.checkpoints, self.learner, self.score, self.place, self.identity)
+
+    def _tell_and_save(self) -> None:
+        if self.place.steps != self.told:
+            self._tell()
+        self._save()
+
+    def _finish(self) -> None:
+        self.score.reset()
+        self._tell_and_save()
+        found = display.counts(self.score, self.place)
+        speed = {"steps_per_second": round(self.place.steps / max(self.place.seconds, 1e-9), 1)}
+        found = {"format": FORMAT, "rule": self.learner.rule.name, **found, **speed}
+        path = self.folder.path
+        told = of_stream(path.name, read_json(path / "config.json"), found, self.score)
+        files.write_atomically(path / "section.json", to_json(told))
+        self.folder.write_result(found)
+
+    def _where(self) -> str:
+        return f"after step {self.place.steps:,}"
+
+    def _how_to_go_on(self) -> str:
+        return f"Go on with: otpe stream --resume --out {self.folder.path} (in Python: resume=True)"

@@ -1,0 +1,257 @@
+"""`otpe stream`: what comes out, and what is written down."""
+
+import json
+import os
+import re
+import shlex
+import sys
+from dataclasses import replace
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tiny_events
+from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, known, learner, made_up_randman, steps
+
+import otpe
+from otpe import cli
+from otpe.datasets import Binning
+from otpe.reporting import find
+from otpe.runs import checkpoint
+from otpe.stream import asked, opening, worlds
+from otpe.stream.changes import parsed
+from otpe.stream.config import StreamConfig
+from otpe.stream.prequential import evaluate
+from otpe.stream.run import run
+from otpe.stream.sources import recordings
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("".join(events()))
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+def test_a_file_of_events_from_end_to_end(file, out, capsys):
+    by_hand = learner()
+    score = evaluate(by_hand, steps(file), window=50, block=4)
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--window", "50", "--out", str(out)]) == 0
+    weights, about = known(out)
+    assert about["stream"]["score"] == score.state()
+    assert weights["params.0.kernel"] == by_hand.params[0].kernel.tobytes()
+    assert otpe.StreamLearner.load(checkpoint.newest(out / "checkpoints")).steps == score.steps
+    numbers = {
+        "step": score.steps, "labelled": score.labelled, "accuracy": score.accuracy, "sequences": 3, "skipped": {},
+        "window_accuracy": score.window_accuracy,
+    }  # fmt: skip
+    assert numbers.items() <= json.loads((out / "result.json").read_text()).items()
+    last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    assert numbers.items() <= last.items()
+    assert len(last["rates"]) == 2
+    assert 0 < last["latency_ms"][0] <= last["latency_ms"][1]
+    settings = json.loads((out / "config.json").read_text())
+    assert (settings["source"], settings["kind"], settings["hidden"]) == (str(file), "text", [6])
+    assert settings["versions"]["otpe"] == otpe.__version__
+    said, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
+    assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in said.out
+    assert f"  over the window      {now}  (the last 50)" in said.out
+    assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", said.err)
+
+
+def test_what_a_report_says(file, out, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(config(file, out), [Pressed(9)])
+    (half,) = find.search([tmp_path])
+    assert half.state == "unfinished"
+    assert half.note.endswith(f"Go on with: otpe stream --resume --out {out}")
+    score = run(config(file, out, resume=True)).score
+    (found,) = find.search([tmp_path])
+    assert (found.state, found.section.title) == ("finished", f"OTPE on a stream: {file}")
+    command = shlex.split(found.section.command)
+    assert command[:3] == ["otpe", "stream", str(file)]
+    again = config(file, tmp_path / "again")
+    assert cli.main([*command[1:], "--out", str(again.out)]) == 0
+    assert run(replace(again, resume=True)).score.state() == score.state(), "the command does it again"
+    panel = found.section.figures[0].panels[0]
+    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), "six digits are written"
+    assert ["labelled", score.labelled] in found.section.tables[0].rows
+
+
+def test_json_lines(file, out, tmp_path):
+    path = tmp_path / "events.jsonl"
+    rows = [line.strip().split(",") for line in events(80)]
+    path.write_text("".join(f'{{"time": {t}, "unit": {u}, "label": {y}}}\n' for t, u, y in rows))
+    file.write_text("".join(events(80)))
+    assert run(config(path, out)).score.state() == evaluate(learner(), steps(file), block=4).state()
+
+
+def test_recordings(out, tmp_path):
+    path = tiny_events.make(tmp_path / "some_train.h5", recordings=4)
+    options = {"epochs": 2, "shuffle": True}
+    asked_for = config(path, out, **options, dt=0.1, changes=("swap@9:0,1",))
+    by_hand = worlds.changing(recordings(path, UNITS, Binning(dt=0.1), **options), worlds.Swap(9, (0, 1)))
+    assert run(asked_for).score.state() == evaluate(learner(), by_hand, block=4).state()
+    with pytest.raises(OSError, match=r"epochs was 2, now is 1"):
+        run(replace(asked_for, epochs=1, resume=True))
+    odd = tiny_events.make(tmp_path / "odd_train.h5", recordings=2, labels=np.array([1, 7]), extra__keys=None)
+    assert run(config(odd, tmp_path / "odd", bins=5)).place.skipped == {"item": 5}, "the recording of class 7"
+
+
+def test_randman(out, monkeypatch):
+    monkeypatch.setattr(opening, "randman", made_up_randman)
+    data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
+    options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
+    found = run(config("r-randman", out, **options, steps=50, seed=5))
+    by_hand = otpe.StreamLearner(learner().net, "otpe", asked.OPTIMIZERS["adamax"].make(0.03), seed=5)
+    score = evaluate(by_hand, islice(worlds.samples(data, seed=5), 50), block=4)
+    assert found.score.state() == score.state()
+    assert found.place.steps == score.steps == 50
+
+
+def test_a_frozen_one_keeps_its_weights(file, out):
+    found = run(config(file, out, frozen=True))
+    np.testing.assert_array_equal(found.learner.params[0].kernel, learner().params[0].kernel)
+    assert found.score.labelled == found.place.steps > 90
+
+
+def test_it_starts_with_the_weights_of_a_run(file, out, tmp_path, monkeypatch):
+    start = SimpleNamespace(net=learner().net, params=(learner().params,))
+    monkeypatch.setattr(asked, "load", lambda path: start)
+    asked_for = config(file, out, seed=9, start=tmp_path, hidden=(128, 128), threshold=1.0)
+    assert run(asked_for).score.state() == evaluate(learner(), steps(file), block=4).state()
+    with pytest.raises(
+        ValueError, match=r"start is '.*', whose network takes \[12\] inputs and has 4 outputs, but the"
+    ):
+        run(replace(asked_for, units=20))
+    with pytest.raises(
+        ValueError, match=r"leak is 0.5, but the network is that of start, .*. Leave leak out, or start"
+    ):
+        run(replace(asked_for, leak=0.5))
+
+
+def test_watchers_see_every_block(file, out):
+    seen = []
+    watcher = lambda block, score, seconds: seen.append((len(block.steps), score.steps, seconds))  # noqa: E731
+    found = run(config(file, out), watchers=[watcher])
+    assert sum(steps for steps, _, _ in seen) == seen[-1][1] == found.place.steps
+    assert [steps for steps, _, _ in seen[:3]] == [4, 4, 4]
+    assert all(0 < seconds < 60 for _, _, seconds in seen)
+
+
+def test_what_cannot_be_used_is_counted_and_told_once(file, out, capsys):
+    file.write_text("".join(events(40)) + "who?\n0.2,99\n0.2,98\n0.01,3\n" + "".join(events(40, first=0.3)))
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "  skipped              4  (line 1, unit 2, late 1)" in said.out
+    assert said.err.count("otpe: warning: Skipped: ") == 3
+    assert "event 41 has the unit 99, expected a whole number from 0 to 11" in said.err
+    assert "  skipped 4\n" in said.err
+    assert json.loads((out / "result.json").read_text())["skipped"] == {"line": 1, "unit": 2, "late": 1}
+
+
+@pytest.mark.parametrize(("gap", "sequences", "skipped"), [("reset", 2, {}), ("skip", 1, {"gap": 1})])
+def test_a_long_silence(gap, sequences, skipped, file, out):
+    file.write_text("0.01,3,1\n30.01,4,1\n")
+    found = run(config(file, out, gap=gap))
+    assert (found.score.sequences, found.place.steps, found.place.skipped) == (sequences, sequences, skipped)
+
+
+def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("otpe.stream.display.REFRESH", 0.0)
+    monkeypatch.setenv("COLUMNS", "40")
+    file.write_text("".join(events(40)) + "who?\n" + "".join(events(40, first=0.3)))
+    run(config(file, out, metrics_seconds=0))
+    drawn = capsys.readouterr().err.split("\r\x1b[K")
+    assert drawn[1].startswith("step 4  accuracy ")
+    assert sum("otpe: warning: Skipped" in text for text in drawn) == 1
+    assert all(len(text.rstrip()) <= 39 or "warning" in text for text in drawn)
+    assert drawn[-1].startswith("step ")
+    assert drawn[-1].endswith("\n")
+
+
+def test_no_labels_at_all(file, out, capsys):
+    file.write_text("0.01,3\n0.02,4\n")
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "  accuracy             no labels came" in said.out
+    assert "accuracy – (last 1,000), – (all)" in said.err
+    assert json.loads((out / "result.json").read_text())["accuracy"] is None
+
+
+BAD = [
+    (["nowhere"], r"source is 'nowhere', expected t-randman, r-randman, a file in SHD's layout \(.h5\), a file of events"),
+    ([""], r"source is '', expected t-randman, r-randman, a file, or - for standard input"),
+    (["nowhere.csv", *SHAPE], r"nowhere.csv cannot be read: No such file or directory. Name a file of events"),
+    (["pipe.csv", *SHAPE], r"pipe.csv is no plain file. Send what comes from it to standard input: otpe stream - < pipe"),
+    (["nowhere.h5", *SHAPE], r"nowhere.h5 is not there. Name a file in SHD's layout"),
+    (["some.csv", "--classes", "3"], r"units is not given, and some.csv does not tell. Say how many there are: --units"),
+    (["-", "--units", "3"], r"classes is not given, and - does not tell. Say how many there are: --classes"),
+    (["--dt", "0.1"], r"dt is 0.1, which is of no use for t-randman and r-randman: it is for recordings and files of ev"),
+    (["some.csv", *SHAPE, "--bins", "5"], r"bins is 5, which is of no use for files of events: it is for recordings"),
+    (["some.csv", *SHAPE, "--dt", "0"], r"dt is 0.0, expected seconds"),
+    (["--steps", "0"], r"steps is 0, expected a whole number above 0"),
+    (["--block", "0"], r"block is 0, expected a whole number above 0"),
+    (["--window", "-1"], r"window is -1, expected a whole number above 0"),
+    (["--checkpoint-seconds", "-1"], r"checkpoint_seconds is -1.0, expected seconds, or 0 for every block"),
+    (["--metrics-seconds", "nan"], r"metrics_seconds is nan, expected seconds, or 0 for every block"),
+    (["--rule", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
+    (["--rule", "bptt"], r"rule 'bptt' has no per-step form"),
+    (["--optimizer", "adamm"], r"optimizer 'adamm' is not known. Did you mean 'adam'\?"),
+    (["--changes", "swap@5:0,0"], r"classes is \(0, 0\), expected two or more that swap, none twice"),
+    (["--resume"], r"resume is given without out: which run is to go on\? Name its folder, such as runs/stream-t-randman"),
+    (["--start", "nowhere"], r"nowhere holds no run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
+def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.csv").write_text("0.1,2,3\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    monkeypatch.setattr(opening, "randman", made_up_randman)
+    assert cli.main(["stream", *args]) == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said), said
+    assert {path.name for path in tmp_path.iterdir()} == {"some.csv", "pipe.csv"}
+
+
+def test_no_settings():
+    with pytest.raises(TypeError, match=r"config is a dict, expected otpe.StreamConfig\(source=..., ...\)"):
+        run({})
+
+
+def test_changes_in_words():
+    made = parsed(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
+    assert made == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("swop@5:0,1", r"change 'swop' is not known. Did you mean 'swap'\?"),
+        ("swap", r"change is 'swap', expected such as swap@50000:0,1, classes that swap their meaning"),
+        ("swap@x:0,1", r"change is 'swap@x:0,1', expected such as swap@50000:0,1"),
+        ("swap@5:0;1", r"change is 'swap@5:0;1', expected such as"),
+        ("swap@5:0,4", r"change is 'swap@5:0,4', but there is no class 4: they run from 0 to 3"),
+        ("die@5:some", r"change is 'die@5:some', expected such as die@50000:0.3, the share of the units"),
+        ("shift@5:0.5", r"change is 'shift@5:0.5', expected such as shift@50000:5, by how many places"),
+        ("appear@5", r"change is 'appear@5', expected such as appear@50000:9, a class of which nothing"),
+        ("appear@5:-1", r"there is no class -1"),
+    ],
+)
+def test_changes_that_make_no_sense(text, message):
+    with pytest.raises(ValueError, match=message):
+        parsed([text], classes=4, seed=0)
+
+
+def test_all_settings_of_the_network_are_those_of_training():
+    for name in asked.NETWORK:
+        assert getattr(StreamConfig, name) == getattr(otpe.TrainConfig, name)

@@ -1,0 +1,266 @@
+"""`otpe stream` stops, is killed, breaks, and goes on as if nothing had happened."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tiny_events
+from tiny_streams import NET, SHAPE, Pressed, config, events, known, learner, made_up_randman, steps
+
+import otpe
+from otpe import cli, tensors
+from otpe.runs import checkpoint
+from otpe.stream import opening
+from otpe.stream.prequential import evaluate
+from otpe.stream.run import run
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("".join(events()))
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+def result(out):
+    return json.loads((out / "result.json").read_text())
+
+
+def asked_for(which, path):
+    """Each kind of source that can be read again."""
+    if which == "text":
+        messy = path / "messy.csv"
+        messy.write_text("".join(line if i % 7 else f"what\n{line}" for i, line in enumerate(events())))
+        return config(messy, path / "run", every=3, window=20)
+    if which == "recordings":
+        recorded = tiny_events.make(path / "some_train.h5", recordings=6)
+        return config(recorded, path / "run", epochs=3, shuffle=True, dt=0.05, window=20)
+    changes = ("die@40:0.5", "appear@60:2", "swap@80:0,1")
+    return config("t-randman", path / "run", time_steps=7, steps=151, changes=changes, window=20)
+
+
+@pytest.mark.parametrize("which", ["text", "recordings", "randman"])
+def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(opening, "randman", made_up_randman)
+    asked, whole = asked_for(which, tmp_path), tmp_path / "whole"
+    score = run(replace(asked, out=whole)).score
+    for blocks in (9, 5):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"stopped after step \d+, and saved. Go on with: otpe stream --res"
+        ):
+            run(replace(asked, resume=True, metrics_seconds=0), [Pressed(blocks)])
+    at = int(checkpoint.newest(asked.out / "checkpoints").stem.removeprefix("step-"))
+    assert not (asked.out / "result.json").exists()
+    with (asked.out / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 1000000}\n')  # of a life that was killed before it could save
+    capsys.readouterr()
+    assert cli.main(["stream", "--resume", "--out", str(asked.out)]) == 0
+    said = capsys.readouterr().err
+    assert f"Going on after step {at}: the source is read again up to there." in said
+    assert "warning" not in said, "what was skipped before is not told again"
+    assert known(asked.out) == known(whole)
+    measured = [json.loads(line)["step"] for line in (asked.out / "metrics.jsonl").read_text().splitlines()]
+    assert measured == sorted(set(measured))
+    assert measured[-1] == result(asked.out)["step"] == score.steps
+    assert result(asked.out)["accuracy"] == score.accuracy
+
+
+def test_a_finished_one_is_shown_again(file, out, capsys):
+    args = ["stream", str(file), *SHAPE, *NET, "--out", str(out)]
+    assert cli.main(args) == 0
+    before, written = capsys.readouterr().out, (out / "result.json").stat().st_mtime_ns
+    assert cli.main(args) == 2
+    assert "which holds this very run already, which is finished. Say resume" in capsys.readouterr().err
+    file.write_text("")
+    assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == before
+    assert (out / "result.json").stat().st_mtime_ns == written
+
+
+def process(*args, **options):
+    command = [sys.executable, "-m", "otpe.cli", "stream", *args, "--checkpoint-seconds", "0"]
+    return subprocess.Popen(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, stderr=subprocess.PIPE, **options)
+
+
+def wait_for(found, running):
+    while not found():
+        assert running.poll() is None, running.stderr.read()
+        time.sleep(0.01)
+
+
+def test_killed_and_resumed_is_never_killed(tmp_path, out):
+    path, whole = tmp_path / "events.csv", tmp_path / "whole"
+    path.write_text("".join(events(8000)))
+    args = [str(path), *SHAPE, *NET]
+    running = process(*args, "--out", str(out))
+    wait_for(lambda: len(list(out.glob("checkpoints/step*"))) == 3, running)
+    running.send_signal(signal.SIGKILL)
+    running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGKILL
+    assert not (out / "result.json").exists()
+    assert cli.main(["stream", "--resume", "--out", str(out), "--checkpoint-seconds", "30"]) == 0
+    assert cli.main(["stream", *args, "--out", str(whole)]) == 0
+    assert known(out) == known(whole)
+    assert not list(out.rglob("*.partial"))
+
+
+# Standard input
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Opens standard input anew, with this in it."""
+
+    def type_in(content):
+        reads, into = os.pipe()
+        os.write(into, content.encode())
+        os.close(into)
+        monkeypatch.setattr(sys, "stdin", os.fdopen(reads))
+
+    return type_in
+
+
+def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
+    running = process("-", *SHAPE, *NET, "--block", "8", "--out", str(out), stdin=subprocess.PIPE)
+    running.stdin.write("".join(events(50)).encode() + b"nonsense\n0.3,")
+    running.stdin.flush()
+    told = next(line for line in running.stderr if b"warning" in line)
+    assert b"Skipped: line 51 is 'nonsense'" in told, "all that came has been read"
+    assert (out / "checkpoints" / checkpoint.name(16)).exists()
+    running.send_signal(signal.SIGINT)
+    said = running.stderr.read().decode()
+    assert running.wait(timeout=60) == 130
+    running.stdin.close()
+    assert f"stopped after step 20, and saved. Go on with: otpe stream --resume --out {out} " in said
+    assert "Traceback" not in said
+    assert "Fatal" not in said
+    for more in (1, 2):  # as often as one likes, also after an end
+        typed("".join(events(50)) + "nonsense\n")
+        assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
+        assert (result(out)["step"], result(out)["skipped"]) == (20 + 20 * more, {"line": 1 + more})
+        going = f"Going on after step {20 * more}, with what comes on standard input from now on."
+        assert going in capsys.readouterr().err
+
+
+def test_standard_input_is_taken_as_a_file_is(out, typed, file):
+    typed(file.read_text().rstrip("\n"))
+    found = run(config("-", out, block=None))
+    assert found.score.state() == evaluate(learner(), steps(file), block=1).state()
+
+
+def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
+    monkeypatch.setattr("otpe.stream.lines.LONGEST", 64)
+    monkeypatch.setattr("otpe.stream.standard.PIECE", 32)
+    typed("0.01,3,1\n" + "9" * 300 + "\n0.02,4,1\n0.0")
+    found = run(config("-", out))
+    assert found.place.skipped.keys() == {"line", "cut"}
+    assert found.place.skipped["line"] > 2, "it came in pieces, and was never there as a whole"
+    assert (found.place.steps, found.score.labelled) == (2, 2)
+
+
+def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys):
+    typed("".join(events(20)))
+    read = os.read
+
+    def broken(number, size):
+        found = read(number, size)
+        if not found and number == sys.stdin.fileno():
+            raise OSError(errno.EIO, "Input/output error")
+        return found
+
+    monkeypatch.setattr("otpe.stream.standard.os.read", broken)
+    assert cli.main(["stream", "-", *SHAPE, *NET, "--out", str(out)]) == 1
+    assert "Input/output error. Go on with: otpe stream --resume --out" in capsys.readouterr().err
+    assert known(out)[1]["stream"]["place"]["steps"] == 7
+
+
+def test_without_standard_input(out, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["stream", "-", *SHAPE, "--out", str(out)]) == 2
+    assert "source is '-', but there is no standard input. Use: something | otpe stream -" in capsys.readouterr().err
+    assert not out.exists()
+
+
+# What goes wrong
+
+
+def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
+    file.write_text("".join(events(60)) + "who?\n" + "".join(events(60, first=0.3)))
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--on-bad", "raise", "--out", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert "otpe: after step 23: line 61 is 'who?': expected time,unit or time,unit,label. Repair the source" in said
+    assert f"Go on with: otpe stream --resume --out {out} (in Python: resume=True). What was written" in said
+    assert checkpoint.newest(out / "checkpoints").name == checkpoint.name(23)
+    assert cli.main(["stream", "--resume", "--out", str(out), "--on-bad", "skip"]) == 0
+    assert result(out)["skipped"] == {"line": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:30], "ends after step 12, but this run has taken 36 from it"),
+        (lambda rows: ["0.000,11,0\n", *rows[1:]], "has other steps than those, but this run has taken 36 from it"),
+    ],
+)
+def test_another_file_is_noticed(change, message, file, out, tmp_path, capsys):
+    with pytest.raises(KeyboardInterrupt):
+        run(config(file, out), [Pressed(9)])
+    before, rows = known(out), file.read_text().splitlines(keepends=True)
+    file.write_text("".join(change(rows)))
+    assert cli.main(["stream", "--resume", "--out", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Put the file back as it was, or start anew in another folder. What was written" in said
+    assert known(out) == before
+    moved = tmp_path / "moved.csv"
+    moved.write_text("".join(rows))
+    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "where it lies is no matter"
+
+
+def test_a_full_disk(file, out, capsys, monkeypatch):
+    write = tensors.write
+
+    def full(path, *rest):
+        if int(path.stem.removeprefix("step-")) > 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, *rest)
+
+    monkeypatch.setattr(tensors, "write", full)
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert "0012.safetensors cannot be written: No space left on device. Earlier checkpoints are untouched" in said
+    assert known(out)[1]["stream"]["place"]["steps"] == 8
+
+
+@pytest.mark.parametrize(
+    ("sound", "last"), [(8, "the last good checkpoint is .*0008.safetensors"), (0, "no checkpoint")]
+)
+def test_weights_that_are_not_finite_are_never_saved(sound, last, file, out, capsys, monkeypatch):
+    wrong = property(lambda self: (np.full(3, np.nan if self.steps > sound else 0.0),))
+    monkeypatch.setattr(otpe.StreamLearner, "params", wrong)
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 1
+    message = (
+        rf"otpe: step {sound + 4}: weights are not finite any more; {last}.* Start again with a smaller learning_rate"
+    )
+    assert re.search(message, capsys.readouterr().err)
+    assert len(checkpoint.everything(out / "checkpoints")) == sound // 4
+
+
+def test_a_learner_is_no_checkpoint(file, out, capsys):
+    assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
+    learner().save(out / "checkpoints" / checkpoint.name(10**6))
+    assert cli.main(["stream", "--resume", "--out", str(out)]) == 2
+    assert "is a saved learner, but no checkpoint of a stream." in capsys.readouterr().err
