@@ -9,7 +9,7 @@ import optax
 import otpe
 from otpe import tensors
 from otpe.runs import checkpoint
-from otpe.stream.config import StreamConfig
+from otpe.stream.command.config import StreamConfig
 from otpe.stream.events import Binner
 from otpe.stream.learner import KIND
 from otpe.stream.sources import lines

@@ -16,7 +16,7 @@ from otpe.runs.load import load
 from otpe.runs.result import Result
 from otpe.runs.task import Splits
 from otpe.runs.train import train
-from otpe.stream.config import StreamConfig
+from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import Learned, StreamLearner
 from otpe.studies.align import Along, align
 from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig

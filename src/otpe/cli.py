@@ -68,9 +68,9 @@ VERBS = {
     ),
     "stream": Verb(
         "learn from a stream while it comes: events on standard input, files, worlds that change",
-        config="otpe.stream.config:StreamConfig",
-        prepare="otpe.stream.verbs:prepare",
-        defaults="otpe.stream.verbs:stored",
+        config="otpe.stream.command.config:StreamConfig",
+        prepare="otpe.stream.command.verbs:prepare",
+        defaults="otpe.stream.command.verbs:stored",
     ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",

@@ -69,6 +69,7 @@ def test_the_network_of_now_predicts():
     seen = frozen.observe_many(X[:DELAY])
     np.testing.assert_array_equal(told.scores, seen.scores)
     np.testing.assert_array_equal(told.spikes, seen.spikes)
+    np.testing.assert_allclose(told.rates, seen.rates, rtol=1e-6)
     assert seen.spikes.any()
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), frozen.predict_one(X[DELAY]))
     late.reset()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from made_up_blocks import block, feed
 
-from otpe.stream import vitals
-from otpe.stream.live import Live
+from otpe.stream.page import vitals
+from otpe.stream.page.live import Live
 from otpe.stream.score import Prequential
 
 SIZES = (6, 4, 3)

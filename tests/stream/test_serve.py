@@ -13,8 +13,8 @@ import time
 import pytest
 from made_up_blocks import block, feed
 
-from otpe.stream import answers, serve
-from otpe.stream.live import Live
+from otpe.stream.page import answers, serve
+from otpe.stream.page.live import Live
 from otpe.stream.score import Prequential
 
 SIZES = (6, 4, 3)

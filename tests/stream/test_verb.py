@@ -19,11 +19,12 @@ from otpe import cli
 from otpe.datasets import Binning
 from otpe.reporting import find
 from otpe.runs import checkpoint
-from otpe.stream import asked, opening, worlds
-from otpe.stream.changes import parsed
-from otpe.stream.config import StreamConfig
+from otpe.stream import worlds
+from otpe.stream.command import asked, opening
+from otpe.stream.command.changes import parsed
+from otpe.stream.command.config import StreamConfig
+from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
-from otpe.stream.run import run
 from otpe.stream.sources import recordings
 
 
@@ -165,7 +166,7 @@ def test_a_long_silence(gap, sequences, skipped, file, out):
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("otpe.stream.display.REFRESH", 0.0)
+    monkeypatch.setattr("otpe.stream.command.display.REFRESH", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     file.write_text("".join(events(40)) + "who?\n" + "".join(events(40, first=0.3)))
     run(config(file, out, metrics_seconds=0))

@@ -18,9 +18,9 @@ from tiny_streams import NET, SHAPE, Pressed, config, events, known, learner, ma
 import otpe
 from otpe import cli, tensors
 from otpe.runs import checkpoint
-from otpe.stream import opening
+from otpe.stream.command import opening
+from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
-from otpe.stream.run import run
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_standard_input_is_taken_as_a_file_is(out, typed, file):
 
 def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
     monkeypatch.setattr("otpe.stream.lines.LONGEST", 64)
-    monkeypatch.setattr("otpe.stream.standard.PIECE", 32)
+    monkeypatch.setattr("otpe.stream.command.standard.PIECE", 32)
     typed("0.01,3,1\n" + "9" * 300 + "\n0.02,4,1\n0.0")
     found = run(config("-", out))
     assert found.place.skipped.keys() == {"line", "cut"}
@@ -181,7 +181,7 @@ def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys
             raise OSError(errno.EIO, "Input/output error")
         return found
 
-    monkeypatch.setattr("otpe.stream.standard.os.read", broken)
+    monkeypatch.setattr("otpe.stream.command.standard.os.read", broken)
     assert cli.main(["stream", "-", *SHAPE, *NET, "--out", str(out)]) == 1
     assert "Input/output error. Go on with: otpe stream --resume --out" in capsys.readouterr().err
     assert known(out)[1]["stream"]["place"]["steps"] == 7

@@ -35,7 +35,7 @@ class Learned(NamedTuple):
 
     scores: np.ndarray  # [T, classes] before it was learned from, as `predict_one` has them
     losses: np.ndarray  # [T] NaN where there was no label; with a delay, of the step that was learned from then
-    rates: np.ndarray  # [T, layers] share of the neurons that spiked; with a delay, as losses
+    rates: np.ndarray  # [T, layers] share of the neurons that spiked
     spikes: np.ndarray  # [T, classes] of the output neurons
 
 

@@ -4,6 +4,7 @@ Every step starts with the same forward pass, so what a learner would have predi
 for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from otpe import scan
+from otpe import layers, scan
 from otpe.network import Network
 from otpe.rulebook.base import StepForm
 from otpe.training.optimizer import ByValue
@@ -85,7 +86,7 @@ def programs(how: How) -> Programs:
         memory, now = _look(how, memory, x)
         memory = jax.lax.cond(begins, lambda m: _rest(how, _settle(how, m)), lambda m: m, memory)
         memory, told = mixed(memory, then, label)
-        return memory, told._replace(scores=now.scores, spikes=now.spikes)
+        return memory, now._replace(loss=told.loss)
 
     ahead = partial(_look, how) if how.late else observe
     return Programs(
@@ -124,24 +125,26 @@ def at_rest(net: Network) -> tuple[Any, Array]:
 def _look(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
     """The present moves on. What waits for its label stays."""
     membranes, scores = memory.present
-    membranes, spikes = how.net.step(memory.params, membranes, x[None])
-    scores = how.score_leak * scores + spikes.reshape(-1)
-    nothing = jnp.full(how.net.depth, jnp.nan, jnp.float32)
-    told = Told(scores, nothing[0], nothing, spikes.reshape(-1))
-    return memory._replace(present=(membranes, scores)), told
+    moved, spikes, s = [], [], x[None]
+    for layer, neuron, params, u in zip(how.net.layers, how.net.neurons, memory.params, membranes, strict=True):
+        u, s, _ = neuron.fire(u, layers.apply(layer, params, s))
+        moved.append(u)
+        spikes.append(s)
+    told = _told(how, scores, spikes, jnp.full((), jnp.nan, jnp.float32))
+    return memory._replace(present=(tuple(moved), told.scores)), told
 
 
 def _observe(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
     """Membranes and traces move on, weights stay."""
     state, info = how.form.advance(memory.params, memory.state, x[None])
-    told = _told(how, memory, info, jnp.full((), jnp.nan, jnp.float32))
+    told = _told(how, memory.scores, info.spikes, jnp.full((), jnp.nan, jnp.float32))
     return memory._replace(state=state, scores=told.scores), told
 
 
 def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, Told]:
     """Membranes, traces and weights move on."""
     state, info, loss, grads = how.form.learn(memory.params, memory.state, x[None], label[None])
-    told = _told(how, memory, info, loss)
+    told = _told(how, memory.scores, info.spikes, loss)
     memory = memory._replace(state=state, scores=told.scores)
     if how.every == 1:
         return _update(how, memory, grads, loss), told
@@ -150,10 +153,10 @@ def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, To
     return jax.lax.cond(memory.labelled == how.every, partial(_settle, how), lambda same: same, memory), told
 
 
-def _told(how: How, memory: Memory, info: Any, loss: Array) -> Told:
-    rates = jnp.stack([s.mean() for s in info.spikes])
-    spikes = info.spikes[-1].reshape(-1)
-    return Told(how.score_leak * memory.scores + spikes, loss, rates, spikes)
+def _told(how: How, scores: Array, spikes: Sequence[Array], loss: Array) -> Told:
+    """`scores`: those of before."""
+    rates, out = jnp.stack([s.mean() for s in spikes]), spikes[-1].reshape(-1)
+    return Told(how.score_leak * scores + out, loss, rates, out)
 
 
 def _settle(how: How, memory: Memory) -> Memory:

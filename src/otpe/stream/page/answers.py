@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
-    from otpe.stream.serve import Server
+    from otpe.stream.page.serve import Server
 
-HERE = Path(__file__).parent / "page"
+HERE = Path(__file__).parent
 SILENCE = 5.0  # seconds after which a client that says nothing is sent away
 HEADERS = {
     "Cache-Control": "no-store",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from otpe.stream.command.saved import Place
 from otpe.stream.prequential import Block
-from otpe.stream.saved import Place
 from otpe.stream.score import Prequential
 
 BLOCKS, SECONDS = 1000, 60.0  # that are looked back on, at most

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from otpe.runs import verbs
-from otpe.stream import run as stream
-from otpe.stream.config import StreamConfig
+from otpe.stream.command import run as stream
+from otpe.stream.command.config import StreamConfig
 
 
 def prepare(config: StreamConfig) -> Callable[[], int]:
-    """Check everything, and return the job. Whoever wants to look on is one of `run.watchers`."""
+    """Check everything, and return the job."""
     run = stream.prepared(config)
     return lambda: _stream(run)
 

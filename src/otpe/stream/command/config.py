@@ -85,6 +85,8 @@ class StreamConfig:
     """Of the optimizer."""
     every: int = 1
     """Update after this many time steps with a label, by their mean gradient."""
+    delay: int = 0
+    """Learn from each time step only when this many have followed it, as where labels are not known sooner."""
     decay: float = 0.0
     """Share of every weight that an update takes away, for long lives."""
     limit: float | None = None
@@ -110,6 +112,12 @@ class StreamConfig:
     metrics_seconds: float = 5.0
     """Write a line of metrics this often; 0: after every block."""
 
+    # A page to watch
+    serve: int | None = None
+    """Show the stream in a browser: the port of a page on this machine, 0 for any that is free."""
+    host: str = "127.0.0.1"
+    """The address of that page. 0.0.0.0: everybody in the network may look."""
+
 
 # What does not change the numbers that come out, or is found out otherwise: a run may be resumed with other ones.
-FREE = ("out", "resume", "checkpoint_seconds", "metrics_seconds", "source", "on_bad")
+FREE = ("out", "resume", "checkpoint_seconds", "metrics_seconds", "source", "on_bad", "serve", "host")

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe import check
+from otpe.stream.page.vitals import Vitals
 from otpe.stream.prequential import Block
 from otpe.stream.programs import NO_LABEL
 from otpe.stream.score import Prequential
-from otpe.stream.vitals import Vitals
 
 ROWS = 200  # of a raster: where there are more units, only every second, third, … is shown
 POINTS = 500  # of the curve

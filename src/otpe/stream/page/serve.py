@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from otpe import check
-from otpe.stream.answers import Handler, page
-from otpe.stream.live import Live
+from otpe.stream.page.answers import Handler, page
+from otpe.stream.page.live import Live
 
 CONNECTIONS = 16  # at the same time
 LONGEST = 15.0  # seconds after which any client is sent away, however it spends them

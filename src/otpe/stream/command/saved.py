@@ -15,8 +15,8 @@ import numpy as np
 
 from otpe import tensors
 from otpe.runs import checkpoint
+from otpe.stream.command.opening import BrokenError, Source
 from otpe.stream.learner import KIND, StreamLearner
-from otpe.stream.opening import BrokenError, Source
 from otpe.stream.score import Prequential
 from otpe.stream.steps import Step
 

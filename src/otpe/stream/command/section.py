@@ -6,7 +6,7 @@ from typing import Any
 from otpe.charts.kinds import Figure, Line, Lines, Section, Table
 from otpe.charts.look import shown
 from otpe.runs import section
-from otpe.stream.config import StreamConfig
+from otpe.stream.command.config import StreamConfig
 from otpe.stream.score import Prequential
 
 

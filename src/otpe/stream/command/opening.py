@@ -8,11 +8,12 @@ from typing import IO, Any
 
 from otpe.datasets import Binning, randman
 from otpe.datasets.named import ENCODINGS
-from otpe.stream import asked, changes, worlds
-from otpe.stream.config import StreamConfig
+from otpe.stream import worlds
+from otpe.stream.command import asked, changes
+from otpe.stream.command.config import StreamConfig
+from otpe.stream.command.standard import Standard
 from otpe.stream.events import Binner
 from otpe.stream.sources import iterate, lines, recordings
-from otpe.stream.standard import Standard
 from otpe.stream.steps import Bad, Step
 
 

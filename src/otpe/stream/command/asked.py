@@ -13,7 +13,7 @@ from otpe.runs import settings
 from otpe.runs.config import TrainConfig
 from otpe.runs.load import load
 from otpe.runs.optimizers import OPTIMIZERS, check_optimizer
-from otpe.stream.config import StreamConfig
+from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import StreamLearner
 
 STANDARD = "-"
@@ -91,6 +91,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
         config.seed,
         params=params,
         every=config.every,
+        delay=config.delay,
         score_leak=config.score_leak,
         decay=config.decay,
         limit=config.limit,

@@ -5,9 +5,11 @@ result.score.window_accuracy, result.learner
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -16,14 +18,16 @@ from otpe.charts.kinds import to_json
 from otpe.runs import checkpoint, folder, settings, signals
 from otpe.runs.folder import Folder
 from otpe.runs.read import FORMAT, read_json
-from otpe.stream import asked, display, opening, saved
-from otpe.stream.config import FREE, StreamConfig
+from otpe.stream.command import asked, display, opening, saved
+from otpe.stream.command.config import FREE, StreamConfig
+from otpe.stream.command.opening import BrokenError, Source
+from otpe.stream.command.saved import Place
+from otpe.stream.command.section import of_stream
 from otpe.stream.learner import StreamLearner
-from otpe.stream.opening import BrokenError, Source
+from otpe.stream.page.live import Live
+from otpe.stream.page.serve import Server, serve
 from otpe.stream.prequential import Block, blocks
-from otpe.stream.saved import Place
 from otpe.stream.score import Prequential
-from otpe.stream.section import of_stream
 
 Watcher = Callable[[Block, Prequential, float], object]
 
@@ -67,11 +71,16 @@ def prepared(config: StreamConfig) -> "Run":
     try:
         learner = asked.learner(config, source.width, source.classes)
         score, place = Prequential(learner.net.classes, config.window), Place()
+        page = None if config.serve is None else _page(config, source, learner)
+    except BaseException:
+        source.close()
+        raise
+    try:
         mine = {**folder.identity(config, FREE), "kind": source.kind, "own_study": "stream"}
         name = "input" if source.standard else Path(config.source).stem
         opened = folder.opened(config, ["stream", name, learner.rule.name], mine)
     except BaseException:
-        source.close()
+        _closed(source, page)
         raise
     try:
         files.folder(opened.checkpoints)
@@ -82,10 +91,24 @@ def prepared(config: StreamConfig) -> "Run":
             folder.check_same(str(newest), {**folder.plain(StreamConfig()), **theirs}, mine)
         opened.back_to(place.steps)
     except BaseException:
-        source.close()
-        opened.close()
+        _closed(source, page, opened)
         raise
-    return Run(config, source, learner, score, place, opened, mine, line)
+    return Run(config, source, learner, score, place, opened, mine, line, page)
+
+
+def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Server:
+    """Its port is taken at once, so that one in use is told before anything begins."""
+    dt = config.dt or (0.01 if source.kind in asked.EVENTS else None)
+    sizes = [prod(learner.net.layers[0].in_shape), *(prod(layer.out_shape) for layer in learner.net.layers)]
+    title = f"{config.source}, {'frozen' if config.frozen else learner.rule.name}"
+    live = Live(sizes, dt=dt, title=title, learner_bytes=learner.bytes, skipped=source.bad.skipped)
+    return serve(live, host=config.host, port=config.serve or 0)
+
+
+def _closed(*opened: Any) -> None:
+    for each in opened:
+        if each is not None:
+            each.close()
 
 
 @dataclass
@@ -100,6 +123,7 @@ class Run:
     folder: Folder
     identity: dict[str, Any]
     line: display.Line
+    page: Server | None = None
     watchers: list[Watcher] = field(default_factory=list)
     meter: display.Meter = field(default_factory=display.Meter)
     told: int = 0  # the step of the last line of metrics
@@ -109,13 +133,27 @@ class Run:
             if not self.finished:
                 for name in ("result.json", "section.json"):
                     (self.folder.path / name).unlink(missing_ok=True)
-                with signals.caught() as wish:
+                with signals.caught() as wish, self._shown():
                     self._stream(wish)
             return Streamed(self.learner, self.score, self.place, self.folder.path)
         finally:
-            self.line.close()
-            self.source.close()
-            self.folder.close()
+            _closed(self.line, self.source, self.folder, self.page)
+
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        """In a browser, if that was asked for."""
+        if self.page is None:
+            yield
+            return
+        with self.page as page:
+            self.line.say(f"Watch it at {page.url}")
+            self.watchers.append(page.live)
+            try:
+                yield
+            except BaseException as error:
+                page.live.end(f"The stream was stopped: {error}")
+                raise
+            page.live.end()
 
     @property
     def finished(self) -> bool:

@@ -1,0 +1,97 @@
+"""`otpe stream --serve`: the page is there while the stream runs, and a port in use is told before anything begins."""
+
+import json
+import re
+import socket
+import urllib.request
+
+import pytest
+from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events
+
+from otpe import cli
+from otpe.stream.command import run as streaming
+from otpe.stream.command.run import run
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("".join(events()) + "garbage\n")
+    return path
+
+
+class Looking:
+    """A watcher that looks at the page, as it is at the end of a block."""
+
+    def __init__(self, line):
+        self.line, self.seen = line, []
+
+    def __call__(self, *_):
+        url = re.search(r"Watch it at (http\S+)", "\n".join(self.line)).group(1)
+        with urllib.request.urlopen(f"{url}now?since=0") as answer:
+            self.seen.append(json.load(answer))
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What is told meanwhile."""
+    found = []
+    monkeypatch.setattr("otpe.stream.command.display.Line.say", lambda self, text: found.append(text))
+    return found
+
+
+def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said):
+    prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
+    looking = Looking(said)
+    prepared.watchers.append(looking)
+    result, live = prepared(), prepared.page.live
+    assert [now["step"] for now in looking.seen] == [4 * i for i in range(len(looking.seen))], (
+        "every block but this one"
+    )
+    assert looking.seen[-1]["title"] == f"{file}, otpe"
+    assert looking.seen[-1]["sizes"] == [UNITS, 6, CLASSES]
+    last = live.now(0)
+    assert last["step"] == result.place.steps
+    assert last["over"] == "The stream is over."
+    assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
+    with pytest.raises(OSError):  # nobody answers any more
+        Looking(said)()
+
+
+def test_how_it_was_stopped_is_shown(file, tmp_path):
+    prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
+    prepared.watchers.append(Pressed(3))
+    with pytest.raises(KeyboardInterrupt):
+        prepared()
+    assert "The stream was stopped: stopped after step 12" in prepared.page.live.now(0)["over"]
+
+
+def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(tmp_path / "run"), "--serve", port]) == 2
+    assert re.search(rf"port {port} .*--serve 0", capsys.readouterr().err, re.DOTALL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_port_is_free_again_when_nothing_comes_of_it(file, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "letter.txt").write_text("mine")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match=r"run"):
+            run(config(file, tmp_path / "run", serve=port))
+
+
+def test_it_may_be_resumed_with_a_page(file, tmp_path, said):
+    with pytest.raises(KeyboardInterrupt):
+        run(config(file, tmp_path / "run"), [Pressed(3)])
+    run(config(file, tmp_path / "run", resume=True, serve=0))
+    assert any("Watch it at" in text for text in said)
+
+
+def test_late_labels(file, tmp_path):
+    late = run(config(file, tmp_path / "late", delay=5, steps=60)).learner
+    assert late.delay == 5
+    assert late.steps == 60
