@@ -45,16 +45,14 @@ def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said):
     looking = Looking(said)
     prepared.watchers.append(looking)
     result, live = prepared(), prepared.page.live
-    assert [now["step"] for now in looking.seen] == [4 * i for i in range(len(looking.seen))], (
-        "every block but this one"
-    )
+    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block but this one"
     assert looking.seen[-1]["title"] == f"{file}, otpe"
-    assert looking.seen[-1]["sizes"] == [UNITS, 6, CLASSES]
+    assert [size for _, size, _ in looking.seen[-1]["rates"]] == [UNITS, 6, CLASSES]
     last = live.now(0)
-    assert last["step"] == result.place.steps
-    assert last["over"] == "The stream is over."
+    assert last["score"]["steps"] == result.place.steps
+    assert last["why"] == "The stream is over."
     assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
-    with pytest.raises(OSError):  # nobody answers any more
+    with pytest.raises(OSError, match="refused"):  # nobody answers any more
         Looking(said)()
 
 
@@ -63,7 +61,7 @@ def test_how_it_was_stopped_is_shown(file, tmp_path):
     prepared.watchers.append(Pressed(3))
     with pytest.raises(KeyboardInterrupt):
         prepared()
-    assert "The stream was stopped: stopped after step 12" in prepared.page.live.now(0)["over"]
+    assert "The stream was stopped: stopped after step 12" in prepared.page.live.now(0)["why"]
 
 
 def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
