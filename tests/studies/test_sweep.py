@@ -146,6 +146,18 @@ def test_other_settings_and_other_folders_are_refused(ran, tmp_path, monkeypatch
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
+def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
+    out = tmp_path / "s"
+    sweep.sweep(replace(CONFIG, out=out))
+    place = out / "ottt-offline-slope=5-leak=0.9" / "config.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"data": "of then"}))
+    monkeypatch.setattr(task, "fingerprint", lambda data, seed, batch: "of then")
+    sweep.sweep(replace(CONFIG, out=out, resume=True))
+    monkeypatch.setattr(task, "fingerprint", lambda data, seed, batch: "of now")
+    with pytest.raises(FileExistsError, match=r"data was 'of then', now is 'of now'"):
+        sweep.sweep(replace(CONFIG, out=out, resume=True))
+
+
 def test_data_is_made_once_for_all_points_that_have_it(ran, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(task, "named", lambda config: made.append(config.manifolds) or f"manifolds {config.manifolds}")

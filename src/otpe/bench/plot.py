@@ -12,16 +12,10 @@ from otpe import files
 from otpe.bench.growth import AXES, Axis
 from otpe.bench.report import MODES, sizes
 from otpe.bench.results import QUANTITIES
+from otpe.charts.look import looks
 
 LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}
 ROWS = {"time": ("milliseconds of a call", 1e3), "peak": ("peak memory, MB", 1e-6), "state": ("state, MB", 1e-6)}
-
-# Okabe and Ito's colours, which stay apart for colour-blind eyes; markers tell the rules apart without any.
-STYLES = {
-    "bptt": ("#000000", "o"), "rtrl": ("#999999", "P"), "ostl": ("#0072B2", "s"), "ottt": ("#56B4E9", "v"),
-    "otpe": ("#D55E00", "D"), "approx-otpe": ("#E69F00", "^"), "deep-otpe": ("#009E73", "X"),
-    "approx-deep-otpe": ("#CC79A7", "p"),
-}  # fmt: skip
 
 
 def draw(path: Path, measured: dict[str, Any]) -> list[Path]:
@@ -62,16 +56,17 @@ def _figure(mode: str, points: list[dict[str, Any]], axes: Sequence[Axis], where
 def _panel(panel: Any, quantity: str, axis: Axis, points: list[dict[str, Any]], rules: list[str]) -> None:
     _, scale = ROWS[quantity]
     ticks = sorted({point["axes"][axis] for point in points if axis in point["axes"]})
+    looked = looks(rules)
     for i, rule in enumerate(rules):
         own = sorted(
             (p["axes"][axis], QUANTITIES[quantity](p)) for p in points if p["rule"] == rule and axis in p["axes"]
         )
         values, measured = [value for value, _ in own], [scale * amount for _, amount in own]
-        colour, marker = STYLES.get(rule.removeprefix("f-"), ("#999999", "o"))
-        readout = {"linestyle": "--", "markerfacecolor": "white"} if rule.startswith("f-") else {}
+        look = looked[rule]
+        readout = {"linestyle": "--", "markerfacecolor": "white"} if look.dashed else {}
         thick = 1 - i / len(rules)  # later ones thinner, so that lines on top of each other all show
         panel.plot(
-            values, measured, label=rule, color=colour, marker=marker, markersize=4 + 5 * thick,
+            values, measured, label=look.name, color=look.colour, marker=look.marker, markersize=4 + 5 * thick,
             linewidth=1 + 2.5 * thick, **readout,
         )  # fmt: skip
     panel.set_xscale("log")

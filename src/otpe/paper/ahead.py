@@ -14,6 +14,7 @@ from otpe.paper.plan import Planned
 from otpe.runs.run import Run
 
 Ready = Run | Finished | Diverged
+AHEAD = 12  # runs that wait, ready or not: compilers get on while runs are trained whose programs are there already
 
 
 def ready(
@@ -25,7 +26,7 @@ def ready(
     with ThreadPoolExecutor(threads) as pool:
         try:
             while waiting or begun:
-                while waiting and len(begun) <= threads and all(map(done, waiting[0].search)):
+                while waiting and len(begun) < AHEAD and all(map(done, waiting[0].search)):
                     begun.append((waiting[0], pool.submit(_compiled, make, waiting[0])))
                     waiting.popleft()
                 run, found = begun.popleft()

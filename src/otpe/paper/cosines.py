@@ -10,7 +10,8 @@ from otpe.charts.kinds import Against, Table
 from otpe.charts.look import shown
 from otpe.paper import numbers
 from otpe.paper.finished import Finished
-from otpe.studies import align, spread
+from otpe.runs import spread
+from otpe.studies import align
 from otpe.studies.align import Along
 
 KERNEL = "kernel cosine"

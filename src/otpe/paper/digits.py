@@ -13,7 +13,7 @@ from otpe.paper.finished import Finished
 from otpe.paper.numbers import Spread
 from otpe.paper.online import over_rates, tried
 from otpe.paper.plan import layers
-from otpe.studies import spread
+from otpe.runs import spread
 
 Found = Mapping[str, Finished | None]  # by rule
 

@@ -9,7 +9,7 @@ import numpy as np
 from otpe import files
 from otpe.charts.kinds import Line
 from otpe.runs import folder
-from otpe.studies.spread import mean, std, thinned
+from otpe.runs.spread import mean, std, thinned
 
 DIVERGED = "diverged.txt"
 

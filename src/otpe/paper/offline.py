@@ -8,7 +8,7 @@ import numpy as np
 from otpe.charts.kinds import Against, Figure, Lines, Table
 from otpe.paper import numbers
 from otpe.paper.finished import Finished, curve
-from otpe.studies import spread
+from otpe.runs import spread
 
 NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
 Runs = Mapping[str, Sequence[Finished]]  # of each rule: a run per draw of the manifolds

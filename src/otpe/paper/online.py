@@ -8,7 +8,7 @@ import numpy as np
 from otpe.charts.kinds import Line, Lines, Table
 from otpe.paper.finished import Finished
 from otpe.paper.offline import accuracies, curves
-from otpe.studies import spread
+from otpe.runs import spread
 
 
 def section(

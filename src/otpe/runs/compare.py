@@ -12,12 +12,11 @@ from otpe.charts import kinds
 from otpe.charts.look import shown
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook import rules as rule_names
-from otpe.runs import folder, guards, section, settings, task
+from otpe.runs import folder, guards, section, settings, spread, task
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.read import read_json
 from otpe.runs.result import Result, numbers
-from otpe.runs.section import spread
 from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 
@@ -86,7 +85,7 @@ class Comparison:
         return kinds.Section(
             name=self.folder.path.name,
             title=f"{len({result.rule for result in results})} rules on {self.config.dataset}",
-            lead=f"{over}. The best in the test: {shown(best.rule)} {best.mode}, {spread(best.test_accuracy)}.",
+            lead=f"{over}. The best in the test: {shown(best.rule)} {best.mode}, {spread.text(best.test_accuracy)}.",
             figures=[section.learning_curves(results, f"While training: {over}.")],
             tables=[kinds.Table(name="table", caption=tested, columns=columns, rows=rows)],
             remarks=[f"{line}." for line in (*self.left_out, *self.diverged)],
@@ -153,7 +152,7 @@ def table(results: list[Result]) -> str:
 def _rows(results: list[Result]) -> list[list[str]]:
     rows = [["rule", "mode", "test accuracy", "validation", "loss", "learning rate", "steps/s"]]
     for r in results:
-        accuracies = [spread(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
+        accuracies = [spread.text(values) for values in (r.test_accuracy, r.valid_accuracy, r.loss)]
         rate = "own" if r.learning_rate is None else f"{r.learning_rate:g}"
         rows.append([r.rule, r.mode, *accuracies, rate, f"{r.steps_per_second:.3g}"])
     return rows

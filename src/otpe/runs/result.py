@@ -7,8 +7,8 @@ from typing import Any
 import jax
 
 from otpe.network import Network
+from otpe.runs import spread
 from otpe.runs.read import FORMAT
-from otpe.runs.section import spread
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Result(Numbers):
     metrics: list[dict[str, Any]]  # the lines of metrics.jsonl
 
     def __str__(self) -> str:
-        return f"{self.rule} {self.mode}: test accuracy {spread(self.test_accuracy)}, in {self.folder}"
+        return f"{self.rule} {self.mode}: test accuracy {spread.text(self.test_accuracy)}, in {self.folder}"
 
     def __repr__(self) -> str:
         return f"<Result of {self}>"

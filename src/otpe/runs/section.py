@@ -10,6 +10,7 @@ import numpy as np
 
 from otpe.charts.kinds import Figure, Line, Lines, Section, Table
 from otpe.charts.look import shown
+from otpe.runs import spread
 from otpe.runs.config import FREE, TrainConfig
 
 MACHINE = ("device", "platform", "versions", "commit")
@@ -44,7 +45,7 @@ def of_run(name: str, about: Mapping[str, Any], result: Mapping[str, Any] | None
     done = f"{about['steps']:,} mini-batches of {about['batch']}" if result else "not finished"
     lead = f"{shown(run.rule)} on {about['dataset']}, {run.mode}, {done}, {networks(about['seeds'])}."
     if result:
-        lead += f" Test accuracy {spread(result['test_accuracy'])}."
+        lead += f" Test accuracy {spread.text(result['test_accuracy'])}."
     own = [key.removeprefix("own_") for key in about if key.startswith("own_")]
     return Section(
         name=name,
@@ -108,8 +109,3 @@ def _numbers(result: Mapping[str, Any]) -> Table:
         columns=["seed", "test accuracy", "test loss", "validation accuracy", "at step", "training loss"],
         rows=[[str(seed), *(result[name][i] for name in columns)] for i, seed in enumerate(seeds)],
     )
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± σ over seeds."""
-    return f"{np.mean(values):.3f}" + (f" ± {np.std(values):.3f}" if len(values) > 1 else "")

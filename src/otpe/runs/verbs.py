@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from otpe.runs import compare, folder, progress, train
+from otpe.runs import compare, folder, progress, spread, train
 from otpe.runs.config import CompareConfig, TrainConfig
-from otpe.runs.section import spread
 
 
 def prepare_train(config: TrainConfig) -> Callable[[], int]:
@@ -52,9 +51,9 @@ def _train(run: train.Run) -> int:
     config, result = run.config, run()
     over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ""
     print(f"{config.dataset}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
-    print(f"  test accuracy        {spread(result.test_accuracy)}  (weights of the best validation)")
-    print(f"  validation accuracy  {spread(result.valid_accuracy)}")
-    print(f"  training loss        {spread(result.loss)}")
+    print(f"  test accuracy        {spread.text(result.test_accuracy)}  (weights of the best validation)")
+    print(f"  validation accuracy  {spread.text(result.valid_accuracy)}")
+    print(f"  training loss        {spread.text(result.loss)}")
     print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s in all")
     print(f"Run folder: {result.folder}")
     return 0

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Section, Table
-from otpe.runs import settings
+from otpe.runs import settings, spread
 from otpe.runs.config import TrainConfig
 from otpe.runs.result import Result
 from otpe.runs.run import Run
 from otpe.runs.train import prepared
-from otpe.studies import about, spread
+from otpe.studies import about
 from otpe.studies.config import AlignConfig
 
 PARTS = ("kernel", "bias")

@@ -7,7 +7,7 @@ import numpy as np
 
 from otpe.charts.kinds import Bar, Bars, Figure, Heat, Line, Lines, Panel, Section, Table
 from otpe.charts.look import shown
-from otpe.runs.section import spread
+from otpe.runs import spread
 from otpe.studies import grid
 from otpe.studies.results import SweepResult
 
@@ -51,7 +51,7 @@ def _told(result: SweepResult) -> str:
     best = max(found, key=lambda point: np.mean(point["valid_accuracy"]))
     at = ", ".join(f"{name} {grid.text(value)}" for name, value in best["at"].items())
     who = f"{shown(best['rule'])} {best['mode']}"
-    return f"Best in validation: {who} at {at}, {spread(best['test_accuracy'])} in the test."
+    return f"Best in validation: {who} at {at}, {spread.text(best['test_accuracy'])} in the test."
 
 
 def _figure(result: SweepResult, mode: str, of: str) -> Figure:

@@ -110,7 +110,8 @@ def prepared_sweep(config: SweepConfig, *, data: Splits | None = None) -> Sweep:
         _note_grid(opened.path, config)
         points = [replace(point, run=replace(point.run, out=opened.path / point.name)) for point in points]
         known = _known(opened.path)
-        records = [_record(point, known.get(point.name, {})) for point in points]
+        at_hand = [made[1] if made[0] in (None, grid.data_key(point)) else None for point in points]
+        records = [_record(point, known.get(point.name, {}), data) for point, data in zip(points, at_hand, strict=True)]
     except BaseException:
         opened.close()
         raise
@@ -127,14 +128,17 @@ def finished(found: dict[str, Any]) -> dict[str, Any]:
     return {"state": "finished", **{name: found[name] for name in KEPT}}
 
 
-def _record(point: Point, known: dict[str, Any]) -> dict[str, Any]:
+def _record(point: Point, known: dict[str, Any], splits: Splits | None) -> dict[str, Any]:
     """What is known of a point: its result, that it has diverged, or that its turn will come."""
     blank = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
     where = Path(point.run.out or point.name)
     if not (where / "config.json").exists():
         return blank
     theirs = {**folder.plain(TrainConfig()), **folder.read_json(where / "config.json")}
-    folder.check_same(str(where), theirs, folder.identity(point.run))
+    mine = folder.identity(point.run)
+    if splits is not None and "data" in theirs:  # other recordings may lie there by now
+        mine["data"] = task.fingerprint(splits, point.run.seed, point.run.batch)
+    folder.check_same(str(where), theirs, mine)
     if (where / "result.json").exists():
         return blank | finished(folder.read_json(where / "result.json"))
     return blank | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})

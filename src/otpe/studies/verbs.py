@@ -8,10 +8,9 @@ from typing import Any
 
 from otpe import tables
 from otpe.charts.kinds import Table
-from otpe.runs import progress
+from otpe.runs import progress, spread
 from otpe.runs.config import TrainConfig
 from otpe.runs.run import Run
-from otpe.runs.section import spread
 from otpe.runs.verbs import stored, warn
 from otpe.studies import align, landscape, maps, sweep
 from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
@@ -79,7 +78,7 @@ def _sweep(prepared: sweep.Sweep) -> int:
     def told(record: dict[str, Any]) -> None:
         nonlocal done
         done += 1
-        what = spread(record["test_accuracy"]) if record["state"] == "finished" else record["state"]
+        what = spread.text(record["test_accuracy"]) if record["state"] == "finished" else record["state"]
         progress.say(f"{done}/{total}  {record['name']}: {what}")
 
     prepared.told = told

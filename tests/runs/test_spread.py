@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from otpe.studies import spread
+from otpe.runs import spread
 
 NAN = np.nan
 
