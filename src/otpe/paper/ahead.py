@@ -6,7 +6,7 @@ A program takes seconds to compile, as long as some runs take on a GPU. Compiler
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
 from otpe.paper.finished import Diverged, Finished
@@ -20,21 +20,22 @@ AHEAD = 12  # runs that wait, ready or not: compilers get on while runs are trai
 def ready(
     planned: Sequence[Planned], make: Callable[[Planned], Ready], done: Callable[[str], bool]
 ) -> Iterator[tuple[Planned, Ready]]:
-    """Each run in turn, ready to train. `done`: whether a run that another one waits for is over."""
-    waiting, begun = deque(planned), deque[tuple[Planned, Future[Ready]]]()
+    """Each run, ready to train: of those that are, the first. `done`: whether a run that another waits for is over."""
+    waiting, begun = deque(planned), dict[Future[Ready], Planned]()
     threads = 2 if (os.cpu_count() or 1) > 3 else 1  # more would hold up the run, which needs Python now and then
     with ThreadPoolExecutor(threads) as pool:
         try:
             while waiting or begun:
                 while waiting and len(begun) < AHEAD and all(map(done, waiting[0].search)):
-                    begun.append((waiting[0], pool.submit(_compiled, make, waiting[0])))
-                    waiting.popleft()
-                run, found = begun.popleft()
-                yield run, found.result()
+                    run = waiting.popleft()
+                    begun[pool.submit(_compiled, make, run)] = run
+                wait(begun, return_when=FIRST_COMPLETED)
+                found = next(each for each in begun if each.done())
+                yield begun.pop(found), found.result()
         finally:
-            for _, found in begun:
+            for found in begun:
                 found.cancel()
-            for _, found in begun:  # what was begun lets go of its folder
+            for found in begun:  # what was begun lets go of its folder
                 with suppress(BaseException):
                     made = None if found.cancelled() else found.result()
                     if isinstance(made, Run):
