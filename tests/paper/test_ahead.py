@@ -106,8 +106,7 @@ def test_an_error_is_raised_and_lets_go_of_the_others():
     runs = ahead.ready(planned(*"abcd"), making, always)
     taken = set()
     with pytest.raises(OSError, match="no room for b"):
-        for run, _ in runs:
-            taken.add(run.name)
+        taken.update(run.name for run, _ in runs)
     assert all(made.closed for name, made in making.made.items() if name not in taken)
 
 
