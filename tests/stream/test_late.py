@@ -10,8 +10,8 @@ from otpe.stream.learner import StreamLearner
 
 NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
 RNG = np.random.default_rng(0)
-X, Y = (RNG.random((60, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 60)
-DELAY, SECOND = 7, 30  # the second sequence begins there
+X, Y = (RNG.random((64, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 64)
+DELAY, SECOND = 16, 32  # the second sequence begins there; all are multiples of a block, so that few are compiled
 
 
 def learner(**more):
@@ -38,8 +38,8 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     late.reset()
     losses = np.append(losses, late.learn_many(X[SECOND:], Y[SECOND:]).losses)
     expected = learner(every=every)
-    assert same(in_time(60 - DELAY, every=every).params, late.params)
-    assert not same(in_time(60, every=every).params, late.params)
+    assert same(in_time(64 - DELAY, every=every).params, late.params)
+    assert not same(in_time(64, every=every).params, late.params)
     assert np.isnan(losses[:DELAY]).all(), "nothing has waited long enough"
     np.testing.assert_allclose(
         losses[DELAY:SECOND], expected.learn_many(X[: SECOND - DELAY], Y[: SECOND - DELAY]).losses
@@ -54,12 +54,12 @@ def test_labels_told_later_are_the_same_as_those_given_at_once():
         late.observe_one(x)
         if i >= 5:
             late.label_late(Y[i - 5], ago=5)
-    assert same(in_time(60 - DELAY).params, late.params)
-    assert late.labelled == 55
-    late.label_late(Y[58:60])
-    late.label_late(Y[57], ago=2)
+    assert same(in_time(64 - DELAY).params, late.params)
+    assert late.labelled == 59
+    late.label_late(Y[62:64])
+    late.label_late(Y[61], ago=2)
     late.label_late(3, ago=2)
-    assert late.labelled == 58, "one that is told anew is not counted twice"
+    assert late.labelled == 62, "one that is told anew is not counted twice"
 
 
 def test_the_network_of_now_predicts():
@@ -90,7 +90,7 @@ def test_steps_and_blocks_saved_in_between(tmp_path):
         one.learn_one(x, y)
     np.testing.assert_array_equal(whole.scores, scores)
     np.testing.assert_allclose(jax.tree.leaves(one.params)[0], jax.tree.leaves(many.params)[0], rtol=1e-5, atol=1e-7)
-    assert one.steps == many.steps == one.labelled == 60
+    assert one.steps == many.steps == one.labelled == 64
     assert one.bytes == learner(delay=DELAY).bytes > learner().bytes
 
 
@@ -100,7 +100,7 @@ def test_a_reset_is_saved(tmp_path):
     late.reset()
     late = StreamLearner.load(late.save(tmp_path / "learner"))
     late.learn_many(X[SECOND:], Y[SECOND:])
-    assert same(in_time(60 - DELAY).params, late.params)
+    assert same(in_time(64 - DELAY).params, late.params)
 
 
 def test_it_is_a_good_learner():
