@@ -55,9 +55,10 @@ def float_type(dtype: Any) -> Any:
     return given
 
 
-def count(what: str, value: Any) -> int:
-    if not _is_count(value):
-        raise ValueError(f"{what} is {value!r}, expected a whole number above 0.")
+def count(what: str, value: Any, most: int | None = None) -> int:
+    if not _is_count(value) or (most is not None and value > most):
+        up_to = "" if most is None else f", {most:,} at most"
+        raise ValueError(f"{what} is {value!r}, expected a whole number above 0{up_to}.")
     return int(value)
 
 

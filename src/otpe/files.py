@@ -15,6 +15,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk does not say it, and the one beside is nobody's
+        raise
     finally:
         beside.unlink(missing_ok=True)
     _flush_folder(path.parent)

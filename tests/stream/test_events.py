@@ -161,6 +161,15 @@ def test_bad_events_change_nothing(case):
     assert said[0].endswith("Others like it are counted.")
 
 
+@pytest.mark.parametrize("event", [(0.65,), (0.65, 1, 2, 3), 0.65, "rest", None])
+def test_what_is_no_event(event):
+    with pytest.raises(ValueError, match=r"event 2 has .*, expected \(time, unit\), \(time, unit, label\) or 'reset'"):
+        list(Binner(5, 0.1).steps([(0.6, 1), event]))
+    skipping = Binner(5, 0.1, on_bad="skip")
+    assert told(skipping.steps([(0.6, 1), event, (0.7, 4)])) == told(Binner(5, 0.1).steps([(0.6, 1), (0.7, 4)]))
+    assert skipping.skipped == {"event": 1}
+
+
 def test_only_late_ones_are_skipped():
     binner = Binner(1, 1.0, late="skip")
     assert [s.x[0] for s in binner.steps([(0.0, 0), (2.5, 0), (1.9, 0), (2.1, 0)])] == [1, 0, 2]

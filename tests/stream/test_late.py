@@ -46,6 +46,15 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     )
 
 
+@pytest.mark.parametrize("group", [SECOND // 6, SECOND])
+def test_a_sequence_that_ends_with_a_group_makes_no_update_of_nothing(group):
+    late = learner(delay=DELAY, every=group)
+    late.learn_many(X[:SECOND], Y[:SECOND])
+    late.reset()
+    late.learn_many(X[SECOND:], Y[SECOND:])
+    assert same(in_time(60 - DELAY, every=group).params, late.params)
+
+
 def test_labels_told_later_are_the_same_as_those_given_at_once():
     late = learner(delay=DELAY)
     for i, x in enumerate(X):

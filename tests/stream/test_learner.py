@@ -1,6 +1,6 @@
 """`otpe.StreamLearner`: the same numbers however the steps are handed over, and all of it goes into a file and back."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -162,6 +162,26 @@ def test_an_optimizer_of_optax_is_known_by_what_is_in_it(make, tmp_path):
     assert same(learner.params, loaded.params)
 
 
+def test_an_optimizer_that_draws_goes_on_with_its_own_numbers(tmp_path):
+    noisy = optax.noisy_sgd(0.01, eta=0.1, key=jax.random.key(3))
+    learner = StreamLearner(NET, "ottt", noisy)
+    learner.learn_many(X, Y)
+    loaded = StreamLearner.load(learner.save(tmp_path / "a.safetensors"), optimizer=noisy)
+    for each in (learner, loaded):
+        each.learn_many(X, Y)
+    assert same(learner.params, loaded.params)
+
+
+def test_a_kind_of_the_users_own_is_not_taken_for_ours(tmp_path):
+    @dataclass(frozen=True)
+    class arctan(type(otpe.arctan())):
+        pass
+
+    path = StreamLearner(otpe.dense([9, 4], surrogate=arctan())).save(tmp_path / "own.safetensors")
+    with pytest.raises(ValueError, match=r"was saved with net of your own"):
+        StreamLearner.load(path)
+
+
 def test_damage_is_told(tmp_path):
     path = StreamLearner(NET).save(tmp_path / "a.safetensors")
     content = bytearray(path.read_bytes())
@@ -266,6 +286,7 @@ def test_a_bad_block_is_refused(xs, labels, words):
         ({"rule": "otppe"}, "Did you mean 'otpe'"),
         ({"optimizer": "adam"}, "optimizer is 'adam', expected an optax optimizer"),
         ({"every": 0}, "every is 0, expected a whole number above 0"),
+        ({"every": 2**31}, "every is 2147483648, expected a whole number above 0, 2,147,483,647 at most"),
         ({"score_leak": 1.5}, "score_leak is 1.5, expected a number from 0 to 1"),
         ({"decay": 1.0}, "decay is 1.0, expected a share from 0 to below 1"),
         ({"limit": 0}, "limit is 0, expected a finite number above 0"),

@@ -103,6 +103,7 @@ TEXTS = {
     "in another order": 'unit;x;"Label";time\n3;;;0.5\n4;a;1;0.75\n\n0;;;0.001\n;;2;2',
     "tabs": "\ufefftime\tunit\tlabel\r\n0.5\t3\t\r\n0.75\t4\t1\r\nRESET\r\n0.001\t0\r\n2\t\t2\r\n",
     "two files in a row": "time,unit\n0.5,3\nunit,time,label\n4,0.75,1\n\n0,0.001,\n,2,2\n",
+    "names in quotes": '"time","unit","label"\n0.5,3,\n"0.75","4","1"\n\n0.001,0,\n2,,2\n',
     "json objects": '{"time": 0.5, "unit": 3}\n\n{"label": 1, "unit": 4, "time": 0.75, "x": []}\n{"reset": true}\n{"time": 0.001, "unit": 0}\n{"time": 2, "unit": null, "label": 2}\n',
     "json lists": '[0.5, 3]\n[0.75, 4, 1]\n"reset"\n[0.001, 0, null]\n[2, null, 2]',
     "reset with an event": '{"time": 0.5, "unit": 3}\n[0.75, 4, 1]\n{"reset": true, "time": 0.001, "unit": 0}\n[2, null, 2]',
@@ -166,6 +167,9 @@ def test_a_line_without_an_end_does_not_fill_the_memory():
         list(lines(endless))
     assert endless.tell() == 65_536
     assert list(lines(endless, on_bad="skip")) == [(0.3, 3, None)]
+    bad, tail = Bad("skip"), "x" * 65_536 + "0.2,2"  # which is no event, though it ends like one
+    assert list(lines(io.StringIO(f"0.1,1\n{tail}\n0.3,3\n{tail}"), on_bad=bad)) == [(0.1, 1, None), (0.3, 3, None)]
+    assert bad.skipped == {"line": 2}
 
 
 def test_a_line_is_read_as_soon_as_it_is_there():

@@ -200,6 +200,8 @@ BAD = [
     (["some.csv", *SHAPE, "--dt", "0"], r"dt is 0.0, expected seconds"),
     (["--steps", "0"], r"steps is 0, expected a whole number above 0"),
     (["--block", "0"], r"block is 0, expected a whole number above 0"),
+    (["--steps", str(10**20)], r"steps is 1\d+, expected a whole number above 0, 9,223,372,036,854,775,807 at most"),
+    (["--window", str(10**12)], r"window is 1\d+, expected a whole number above 0, 1,000,000 at most"),
     (["--window", "-1"], r"window is -1, expected a whole number above 0"),
     (["--checkpoint-seconds", "-1"], r"checkpoint_seconds is -1.0, expected seconds, or 0 for every block"),
     (["--metrics-seconds", "nan"], r"metrics_seconds is nan, expected seconds, or 0 for every block"),
@@ -208,6 +210,7 @@ BAD = [
     (["--optimizer", "adamm"], r"optimizer 'adamm' is not known. Did you mean 'adam'\?"),
     (["--changes", "swap@5:0,0"], r"classes is \(0, 0\), expected two or more that swap, none twice"),
     (["--resume"], r"resume is given without out: which run is to go on\? Name its folder, such as runs/stream-t-randman"),
+    (["--resume", "--out", "tpyo"], r"out is 'tpyo', where there is no run to go on with. Name the folder of one; to begin"),
     (["--start", "nowhere"], r"nowhere holds no run"),
 ]  # fmt: skip
 
@@ -251,6 +254,13 @@ def test_changes_in_words():
 def test_changes_that_make_no_sense(text, message):
     with pytest.raises(ValueError, match=message):
         parsed([text], classes=4, seed=0)
+
+
+def test_a_world_in_which_nothing_would_ever_come():
+    later = ["appear@5:0", "appear@7:1"]
+    with pytest.raises(ValueError, match=r"changes let all of the 2 classes appear later, so that nothing would ever"):
+        parsed(later, classes=2, seed=0)
+    assert len(parsed(["appear@0:0", later[1]], classes=2, seed=0)) == len(parsed(later, classes=3, seed=0)) == 2
 
 
 def test_all_settings_of_the_network_are_those_of_training():

@@ -22,7 +22,7 @@ class Checkpoint(NamedTuple):
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
     """Write the state beside the earlier ones, and only then remove those that are too many."""
     path = folder / name(int(state.step))
-    arrays = {name: np.asarray(_numbers(leaf)) for name, leaf in named(state).items()}
+    arrays = {name: np.asarray(numbers(leaf)) for name, leaf in named(state).items()}
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
     try:
         tensors.write(path, KIND, arrays, about)
@@ -54,20 +54,21 @@ def load(path: Path, like: State) -> Checkpoint:
     try:
         arrays, about = tensors.read(path, KIND)
         expected = named(like)
-        plain = {name: jax.eval_shape(_numbers, leaf) for name, leaf in expected.items()}
+        plain = {name: jax.eval_shape(numbers, leaf) for name, leaf in expected.items()}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:
             raise ValueError(f"{path} holds the state of another network or optimizer.")
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error} {_advice(path)}") from None
-    leaves = [_like(arrays[name], leaf) for name, leaf in expected.items()]
+        raise ValueError(f"{error} {advice(path)}") from None
+    leaves = [like_leaf(arrays[name], leaf) for name, leaf in expected.items()]
     state = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return Checkpoint(state, about["seconds"], about["identity"])
 
 
-def _advice(path: Path) -> str:
+def advice(path: Path) -> str:
+    """What to do about one that cannot be used."""
     others = [other for other in everything(path.parent) if other < path]
     if not others:
         return "There is no earlier checkpoint: start anew in another folder."
@@ -80,12 +81,13 @@ def named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
 
 
-def _numbers(leaf: Any) -> Any:
+def numbers(leaf: Any) -> Any:
     """Random keys, which some optimizers keep, as the numbers they are made of."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
-def _like(array: np.ndarray, leaf: Any) -> Any:
+def like_leaf(array: np.ndarray, leaf: Any) -> Any:
+    """What `numbers` gave, as the kind of leaf it was."""
     if not _is_key(leaf):
         return jnp.asarray(array)
     kinds = []

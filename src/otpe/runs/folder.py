@@ -91,12 +91,16 @@ class Folder:
             self.lock.close()
 
     def _write(self, to_disk: bool = False) -> None:
-        with (self.path / "metrics.jsonl").open("a") as file:
-            file.write("".join(self.waiting))
-            self.waiting, self.written = [], time.monotonic()
-            file.flush()
-            if to_disk:
-                os.fsync(file.fileno())
+        path, lines = self.path / "metrics.jsonl", "".join(self.waiting)
+        self.waiting, self.written = [], time.monotonic()
+        try:
+            with path.open("a") as file:
+                file.write(lines)
+                file.flush()
+                if to_disk:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise OSError(f"{path} cannot be written: {error.strerror}. Make room, and go on with resume") from None
 
 
 def identity(config: Resumable, free: Sequence[str] = FREE) -> dict[str, Any]:

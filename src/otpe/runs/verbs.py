@@ -32,13 +32,14 @@ def stored_compare(args: Sequence[str]) -> CompareConfig | None:
 
 def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
     """The settings of the run in --out, where --resume is said too."""
-    out = _value(args, "--out")
+    out = value(args, "--out")
     if "--resume" not in args or out is None or not (Path(out) / "config.json").exists():
         return None
     return folder.stored(kind, Path(out))
 
 
-def _value(args: Sequence[str], option: str) -> str | None:
+def value(args: Sequence[str], option: str) -> str | None:
+    """What is said after this option."""
     for i, arg in enumerate(args):
         if arg == option and i + 1 < len(args):
             return args[i + 1]

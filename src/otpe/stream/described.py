@@ -18,9 +18,8 @@ SURROGATES: dict[str, Any] = {kind.__name__: kind for kind in (arctan, fast_sigm
 
 def network(net: Network) -> dict[str, Any] | None:
     """As plain JSON. None for one that has layers or surrogates of the user's own."""
-    if not all(isinstance(layer, DenseLayer) for layer in net.layers):
-        return None
-    if not all(type(neuron.surrogate).__name__ in SURROGATES for neuron in net.neurons):
+    kinds = {type(part) for part in (*net.layers, *net.neurons)}
+    if not kinds <= {DenseLayer, LIF} or not {type(n.surrogate) for n in net.neurons} <= set(SURROGATES.values()):
         return None
     return {
         "layers": [asdict(layer) for layer in net.layers],  # type: ignore[call-overload]

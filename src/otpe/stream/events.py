@@ -97,7 +97,13 @@ class Binner:
     def steps(self, events: Iterable[Any]) -> Iterator[Step]:
         """All steps of these events, among which `RESET` may be. The last one comes when they end."""
         for event in events:
-            yield from self.reset() if isinstance(event, str) else self.add(*event)
+            if isinstance(event, str) and event == RESET:
+                yield from self.reset()
+            elif isinstance(event, tuple | list) and 2 <= len(event) <= 3:
+                yield from self.add(*event)
+            else:
+                self.events += 1
+                self._refuse("event", short(event), "(time, unit), (time, unit, label) or 'reset'")
         yield from self.reset()
 
     def add(self, time: Any, unit: Any, label: Any = None) -> Iterable[Step]:

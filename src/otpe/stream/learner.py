@@ -74,7 +74,7 @@ class StreamLearner:
         optimizer = optax.adamax(1e-3) if optimizer is None else optimizer
         check.network(net)
         check.optimizer(optimizer)
-        check.count("every", every)
+        check.count("every", every, 2**31 - 1)
         self.delay = check.whole("delay", delay, 2**31)
         leak = net.readout_leak if score_leak is None else score_leak
         check.number("score_leak", leak, "a number from 0 to 1", lambda x: 0 <= x <= 1)
@@ -210,7 +210,7 @@ class StreamLearner:
             "labelled": self.labelled,
             **more,
         }
-        arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named(self._memory).items()}
+        arrays = {name: np.asarray(leaf) for name, leaf in _plain(self._memory).items()}
         arrays |= {f"waiting/{name}": array for name, array in self._waiting._asdict().items()}
         tensors.write(path, KIND, arrays, said)
         return path
@@ -238,10 +238,10 @@ class StreamLearner:
         learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
         learner._waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
         learner._begins = said["begins"]
-        like = checkpoint.named(learner._memory)
-        if {name: (a.shape, a.dtype) for name, a in arrays.items()} != {n: (a.shape, a.dtype) for n, a in like.items()}:
+        shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
+        if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:
             raise ValueError(f"{path} was saved with another network, rule or optimizer than the ones given.")
-        leaves = [jnp.asarray(arrays[name]) for name in like]
+        leaves = [checkpoint.like_leaf(arrays[n], leaf) for n, leaf in checkpoint.named(learner._memory).items()]
         learner._memory = jax.tree.unflatten(jax.tree.structure(learner._memory), leaves)
         learner.steps, learner.labelled = said["steps"], said["labelled"]
         return learner
@@ -266,3 +266,8 @@ class StreamLearner:
             at += size
         self.steps += steps
         return Learned(*(np.concatenate(parts) for parts in zip(*told, strict=True)))
+
+
+def _plain(memory: Memory) -> dict[str, Any]:
+    """Every leaf by its place, as numbers: some optimizers keep random keys."""
+    return {name: checkpoint.numbers(leaf) for name, leaf in checkpoint.named(memory).items()}

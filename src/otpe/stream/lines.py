@@ -45,7 +45,7 @@ def _events(text: Iterable[Any], form: str, bad: Bad) -> Iterator[Event | str]:
         ends = ends or whole
         line = line.removeprefix("\ufeff").strip()
         if parse is None and line:
-            parse = _json if line[0] in '{["' else _Csv()
+            parse = _json if line[0] in "{[" or line == f'"{RESET}"' else _Csv()
         try:
             found = parse(line) if parse is not None else ()
         except (ValueError, RecursionError) as error:
@@ -56,13 +56,16 @@ def _events(text: Iterable[Any], form: str, bad: Bad) -> Iterator[Event | str]:
 
 
 def _read(text: Iterable[Any]) -> Iterator[Any]:
-    """Each line as soon as it is there, in pieces where it has no end: it shall not fill the memory."""
+    """Each line as soon as it is there, and of one that is too long only the beginning: memory shall not fill."""
     readline = getattr(text, "readline", None)
     if readline is None:
         yield from text
-    else:
-        while line := readline(LONGEST):
-            yield line
+        return
+    inside = False  # a line that is too long
+    while piece := readline(LONGEST):
+        if not inside:
+            yield piece
+        inside = (inside or len(piece) >= LONGEST) and piece[-1:] not in ("\n", b"\n")
 
 
 def _told(number: int, line: str, why: str | None, *, too_long: bool) -> tuple[str, str]:
@@ -83,6 +86,7 @@ class _Csv:
     def __call__(self, line: str) -> Iterable[Event | str]:
         if not line or line.lower() == RESET:
             return (RESET,)
+        line = line.replace('"', "")  # as some programs write names, or all fields
         fields = line.split("\t" if "\t" in line else ";" if ";" in line else ",")
         try:
             return (self._event(fields),)
@@ -104,7 +108,7 @@ class _Csv:
             raise ValueError("expected numbers: time,unit or time,unit,label") from None
 
     def _header(self, fields: list[str]) -> bool:
-        names = [name.strip().strip('"').lower() for name in fields]
+        names = [name.strip().lower() for name in fields]
         if "time" not in names or "unit" not in names:
             return False
         self._places = names.index("time"), names.index("unit"), names.index("label") if "label" in names else None

@@ -84,7 +84,8 @@ def programs(how: How) -> Programs:
 
     def late(memory: Memory, x: Array, then: Array, label: Array, begins: Array) -> tuple[Memory, Told]:
         memory, now = _look(how, memory, x)
-        memory = jax.lax.cond(begins, lambda m: _rest(how, _settle(how, m)), lambda m: m, memory)
+        memory = jax.lax.cond(begins & (memory.labelled > 0), partial(_settle, how), lambda m: m, memory)
+        memory = jax.lax.cond(begins, partial(_rest, how), lambda m: m, memory)
         memory, told = mixed(memory, then, label)
         return memory, now._replace(loss=told.loss)
 

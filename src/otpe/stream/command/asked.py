@@ -24,6 +24,7 @@ WORDS = {
     "text": "files of events",
     "standard input": "standard input",
 }
+MOST, WINDOW = 2**31 - 1, 1_000_000  # of any number; of the window, which every checkpoint holds
 EVENTS = ("text", "standard input")
 USED_BY = {
     **dict.fromkeys(("manifolds", "dims", "alpha", "time_steps"), ("randman",)),
@@ -67,14 +68,14 @@ def checked(config: StreamConfig) -> None:
     for name in ("units", "classes", "steps", "block"):
         value = getattr(config, name)
         if value is not None:
-            check.count(name, value)
+            check.count(name, value, MOST if name != "steps" else 2**63 - 1)
         elif name in ("units", "classes") and which != "randman":
             raise ValueError(
                 f"{name} is not given, and {config.source} does not tell. Say how many there are: --{name}."
             )
     for name in ("checkpoint_seconds", "metrics_seconds"):
         check.number(name, getattr(config, name), "seconds, or 0 for every block", lambda x: x >= 0)
-    check.count("window", config.window)
+    check.count("window", config.window, WINDOW)
     check.whole("seed", config.seed, 2**32)
     check.whole("epochs", config.epochs, 2**31)
     named_rule(config.rule)

@@ -15,7 +15,12 @@ EXAMPLES = {
 
 def parsed(texts: Iterable[str], *, classes: int, seed: int) -> tuple[Change, ...]:
     """In the order given. Whether a change makes sense by itself, `worlds.changing` asks."""
-    return tuple(_one(text, classes, seed) for text in texts)
+    found = tuple(_one(text, classes, seed) for text in texts)
+    if len({change.label for change in found if isinstance(change, Appear) and change.at > 0}) == classes:
+        raise ValueError(
+            f"changes let all of the {classes} classes appear later, so that nothing would ever come. Leave one out."
+        )
+    return found
 
 
 def _one(text: str, classes: int, seed: int) -> Change:

@@ -61,10 +61,16 @@ def save(folder: Path, learner: StreamLearner, score: Prequential, place: Place,
 
 def load(path: Path) -> tuple[StreamLearner, Prequential, Place, dict[str, Any]]:
     """The same, and the identity of the run."""
-    about = tensors.read(path, KIND)[1].get("stream")
-    if about is None:
-        raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
-    return StreamLearner.load(path), Prequential.from_state(about["score"]), Place(**about["place"]), about["identity"]
+    try:
+        about = tensors.read(path, KIND)[1].get("stream")
+        if about is None:
+            raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
+        learner = StreamLearner.load(path)
+    except tensors.NewerFormatError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error} {checkpoint.advice(path)}") from None
+    return learner, Prequential.from_state(about["score"]), Place(**about["place"]), about["identity"]
 
 
 def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bool:
