@@ -49,18 +49,15 @@ def main() -> None:
     args = arguments()
     found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
     found |= {"device": jax.devices()[0].device_kind, "cores": os.cpu_count(), "beyond": bandwidth(BEYOND), "rows": []}
-    print(f"beyond the caches: {found['beyond'] / 1e9:.1f} GB/s\n")
+    print("\n".join(lines(found)), flush=True)
     for case in CASES:
         if args.only in ("", "-".join(map(str, case.sizes))):
             found["rows"].append(measure(case, args.seconds, found["beyond"]))
             print(lines(found)[-1], flush=True)
-    page = "\n".join(lines(found)) + "\n"
-    print("\n" + page)
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
     if args.docs:
-        text = args.docs.read_text()
-        args.docs.write_text(text.split(BEGIN)[0] + BEGIN + page + END + text.split(END)[1])
+        args.docs.write_text(refreshed(args.docs.read_text(), found))
 
 
 def measure(case: Case, seconds: float, beyond: float) -> dict[str, Any]:
@@ -138,10 +135,22 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"{found['cores']} cores, jax {found['jax']}, {found['beyond'] / 1e9:.0f} GB/s beyond the caches."
         f" `{found['command']}`",
         "",
-        "| | call | steps/s (asked for) | p50, p99, worst µs a call | MB moved a step | floor µs (beyond caches) | × floor |",
+        "| | call | steps/s (asked for) | p50, p99, worst µs a call | MB moved a step | floor µs (beyond caches) "
+        "| × floor |",
         "|---|---|---|---|---|---|---|",
     ]
     return top + [line(row) for row in found["rows"]]
+
+
+def refreshed(page: str, found: dict[str, Any]) -> str:
+    """The page with this table in place of the one it has."""
+    before, _, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(
+            f"the page has no place for the table, expected a line {BEGIN.strip()} and a line {END.strip()}."
+        )
+    return before + BEGIN + "\n".join(lines(found)) + "\n" + END + after
 
 
 def line(row: dict[str, Any]) -> str:
