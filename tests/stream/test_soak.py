@@ -32,7 +32,7 @@ def stream(monkeypatch):
 
 
 def test_a_life_leaves_memory_as_it_is(soak):
-    row = soak.life([12, 16, 16, 4], 12_000, "otpe")
+    row = soak.life([12, 16, 16, 4], 8_000, "otpe")
     assert row["wrong"] == []
     assert row["grown_kib"] <= soak.LIMIT
     assert len(row["resident_kib"]) == soak.POINTS + 1
