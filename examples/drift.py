@@ -1,6 +1,6 @@
 """A world that changes: OTPE, OSTL and OTTT go on learning in it, and a network that stopped does not.
 
-    python examples/drift.py                     # one world, about four minutes on 2 cores
+    python examples/drift.py                     # one world, about three minutes on 2 cores
     python examples/drift.py --quick             # seconds, and too short to learn much
     python examples/drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
     python examples/drift.py --search            # the learning rates that were tried, on a world of its own
