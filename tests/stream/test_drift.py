@@ -52,6 +52,8 @@ def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypat
     first = found["otpe"][0]["4 classes swap"]["before"]
     assert found["frozen"][0]["4 classes swap"]["before"] == first, "the same network until the first change"
     assert {path.name for path in (tmp_path / "figure").iterdir()} == {"drift.svg", "drift.png", "drift.csv"}
+    rows = (tmp_path / "figure" / "drift.csv").read_text().splitlines()
+    assert [sum(f",{name}," in row for row in rows) for name in found] == [6, 6], "every 20 of 120 sequences"
     assert "sensors shift" in (tmp_path / "figure" / "drift.svg").read_text()
     assert "| OTPE |" in capsys.readouterr().out
 
