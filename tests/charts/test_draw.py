@@ -3,12 +3,13 @@
 import csv
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from sample_sections import LINES, NAN, NOTHING, PANELS, figure
 
 from otpe.charts import figures
-from otpe.charts.kinds import Bar, Bars, Heat, Line, Lines
+from otpe.charts.kinds import Bar, Bars, Heat, Line, Lines, Mark, Section, from_json, to_json
 
 draw = pytest.importorskip("otpe.charts.draw")
 panels = pytest.importorskip("otpe.charts.panels")
@@ -29,6 +30,18 @@ def test_every_kind_is_drawn(kind):
 def test_an_empty_panel_says_so(kind):
     (made,) = draw.inlines(figure(NOTHING[kind]))
     assert ">no data<" in made.svg
+
+
+@pytest.mark.filterwarnings("error")
+def test_marks_say_what_happened_where():
+    marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
+    (made,) = draw.inlines(figure(marked))
+    assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", made.svg))
+    axes = draw._canvas([marked], figures.legend(figure(marked)), None).axes[0]
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
+    section = Section(name="s", title="", lead="", figures=[figure(marked)])
+    assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
+    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "as it was before there were any"
 
 
 def test_files(tmp_path):

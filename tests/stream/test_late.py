@@ -31,7 +31,7 @@ def in_time(steps, labels=Y, **more):
     return one
 
 
-@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("every", [3, 4])  # a sequence ends in the middle of a group, and with one
 def test_as_with_labels_in_time_so_many_steps_ago(every):
     late = learner(delay=DELAY, every=every)
     losses = late.learn_many(X[:SECOND], Y[:SECOND]).losses
@@ -44,15 +44,6 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     np.testing.assert_allclose(
         losses[DELAY:SECOND], expected.learn_many(X[: SECOND - DELAY], Y[: SECOND - DELAY]).losses
     )
-
-
-@pytest.mark.parametrize("group", [SECOND // 6, SECOND])
-def test_a_sequence_that_ends_with_a_group_makes_no_update_of_nothing(group):
-    late = learner(delay=DELAY, every=group)
-    late.learn_many(X[:SECOND], Y[:SECOND])
-    late.reset()
-    late.learn_many(X[SECOND:], Y[SECOND:])
-    assert same(in_time(60 - DELAY, every=group).params, late.params)
 
 
 def test_labels_told_later_are_the_same_as_those_given_at_once():

@@ -4,9 +4,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import tiny_events
 
 import otpe
-from otpe.stream import worlds
+from otpe.stream import sources, worlds
 from otpe.stream.steps import Step
 
 
@@ -77,8 +78,64 @@ def test_an_endless_stream_of_samples():
         (worlds.Swap(at=0, classes=(1, -1)), "-1 stands for no label"),
         (worlds.Die(at=0), "share is 0 and units is empty, expected sensors that die"),
         (worlds.Die(at=0, share=2.0), "share is 2.0, expected a share from 0 to 1"),
+        (worlds.Die(at=0, units=(-1,)), "a unit of units is -1, expected a whole number from 0"),
+        (worlds.Shift(at=0, by=0), "by is 0, expected a whole number of places other than 0"),
+        (worlds.Shift(at=0, by=1.5), "by is 1.5, expected a whole number of places"),
+        (worlds.Appear(at=0, label=-1), "label is -1, expected a whole number from 0"),
     ],
 )
 def test_changes_that_mean_nothing(change, words):
     with pytest.raises(ValueError, match=words):
         worlds.changing([], change)
+
+
+def test_a_change_of_another_kind_and_a_unit_that_is_not_there():
+    with pytest.raises(TypeError, match="a change is 'swap', expected Swap, Die, Shift or Appear"):
+        worlds.changing([], "swap")
+    with pytest.raises(ValueError, match="units has 4, expected 0 to 3: the stream has 4 units"):
+        next(worlds.changing(sequences([0]), worlds.Die(at=0, units=(4,))))
+    with pytest.raises(ValueError, match="block is 0, expected a whole number above 0"):
+        worlds.samples(otpe.datasets.randman("time", classes=3, units=8, dims=1, steps=6), block=0)
+
+
+def test_sensors_change_in_the_middle_of_a_sequence():
+    found = [step.x.tolist() for step in worlds.changing(sequences([0]), worlds.Die(at=1, units=(3,)))]
+    assert found == [[0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 0]]
+
+
+def test_a_stream_without_sequences_changes_where_the_label_does():
+    def endless(labels):
+        return (step._replace(reset=i == 0) for i, step in enumerate(sequences(labels)))
+
+    steps = worlds.changing(endless([0, 1, 0, 1]), worlds.Swap(at=4, classes=(0, 1)))
+    assert labels_of(steps)[::3] == [0, 1, 1, 0]
+    steps = list(worlds.changing(endless([2, 0, 2]), worlds.Appear(at=1, label=2)))
+    assert labels_of(steps)[::3] == [0, 2]
+    assert [step.reset for step in steps] == [True] + [False] * 5, "what begins a sequence is not left out with it"
+
+
+def test_a_new_class_is_called_as_before_any_swap():
+    changes = worlds.Swap(at=0, classes=(0, 1)), worlds.Appear(at=3, label=1)
+    assert labels_of(worlds.changing(sequences([1, 0, 1]), *changes))[::3] == [1, 0]
+
+
+def test_recorded_files_change_too(tmp_path):
+    file = tiny_events.make(tmp_path / "tiny.h5", recordings=8)  # classes 0, 1, 2, 3, 0 and so on
+
+    def steps(*changes):
+        return list(worlds.changing(sources.recordings(file, tiny_events.UNITS, 5), *changes))
+
+    whole = steps()
+    del whole[15:20]  # what comes too early
+    changed = steps(
+        worlds.Appear(at=16, label=3),
+        worlds.Swap(at=20, classes=(0, 1)),
+        worlds.Die(at=25, share=0.5),
+        worlds.Shift(at=30, by=2),
+    )
+    assert labels_of(whole)[::5] == [0, 1, 2, 0, 1, 2, 3]
+    assert labels_of(changed)[::5] == [0, 1, 2, 0, 0, 2, 3]
+    dead = worlds.Die(at=0, share=0.5).dead(tiny_events.UNITS)
+    for i, (a, b) in enumerate(zip(whole, changed, strict=True)):
+        x = np.where(np.isin(np.arange(tiny_events.UNITS), dead) & (i >= 25), 0, a.x)
+        np.testing.assert_array_equal(b.x, np.roll(x, 2) if i >= 30 else x)

@@ -24,6 +24,14 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A place on the x axis where something happened."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lines:
     title: str
     x: str  # what the axis says
@@ -32,6 +40,7 @@ class Lines:
     log_x: bool = False
     log_y: bool = False
     y_range: tuple[float, float] | None = None
+    marks: Sequence[Mark] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +149,8 @@ class Section:
 
 FORMAT = 1  # of section.json
 _KINDS = {
-    kind.__name__: kind for kind in (Line, Lines, Bar, Bars, Heat, Path, Contours, Figure, Table, Against, Section)
+    kind.__name__: kind
+    for kind in (Line, Mark, Lines, Bar, Bars, Heat, Path, Contours, Figure, Table, Against, Section)
 }
 
 

@@ -27,6 +27,8 @@ def size(panel: Panel) -> tuple[float, float]:
             return min(max(3.9, 1.4 + 0.52 * len(panel.columns)), 12), min(max(3.0, 1.2 + 0.36 * len(panel.rows)), 12)
         case Contours():
             return 3.9, 3.5
+        case Lines() if panel.marks:
+            return max(3.9, min(1.6 * len(panel.marks) + 1.2, 12)), 3.2
         case _:
             return 3.9, 3.0
 
@@ -75,6 +77,10 @@ def _lines(panel: Lines, axes: Any, looks: Looks) -> None:
         _logarithmic(axes, "y", [y for line in panel.lines for y in line.y])
     if panel.y_range:
         axes.set_ylim(*panel.y_range)
+    for mark in panel.marks or ():
+        axes.axvline(mark.x, color=TEXT, linewidth=0.8, linestyle=":")
+        place = {"xy": (mark.x, 1), "xycoords": ("data", "axes fraction"), "xytext": (3, -2)}
+        axes.annotate(mark.text, **place, textcoords="offset points", va="top", fontsize=8, parse_math=False)
     _grid(axes)
 
 

@@ -5,6 +5,9 @@
 
 A stream is any iterator of steps, so recorded files change in the same way: `changing(sources.recordings(...), ...)`.
 All is decided by seeds: the same stream twice is the same stream.
+
+Steps are counted as they come out of the changed stream. Sensors change at that very step. Classes change with the next
+sample: where a sequence begins, or where the label is another one than at the step before.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +21,8 @@ from otpe import check
 from otpe.datasets import Dataset
 from otpe.stream.programs import NO_LABEL
 from otpe.stream.steps import Step
+
+LATEST = 2**63  # steps
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class Die:
-    """From step `at` on, these units never spike again; by default a share of all of them, drawn by the seed."""
+    """From step `at` on, these units never spike again: a share of all of them, drawn by the seed, and those named."""
 
     at: int
     share: float = 0.0
@@ -48,13 +53,8 @@ class Die:
         return step._replace(x=x)
 
     def dead(self, units: int) -> np.ndarray:
+        """Which of so many."""
         return _dead(self, units)
-
-
-@lru_cache(maxsize=64)  # it is asked at every step
-def _dead(change: Die, units: int) -> np.ndarray:
-    drawn = np.random.default_rng(change.seed).permutation(units)[: round(change.share * units)]
-    return np.union1d(drawn, change.units).astype(int)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Appear:
-    """Before step `at`, there is nothing of this class: its samples are left out."""
+    """Before step `at`, there is nothing of this class, as it is called before any swap: its samples are left out."""
 
     at: int
     label: int
@@ -81,7 +81,10 @@ Change = Swap | Die | Shift | Appear
 
 def samples(data: Dataset, seed: int = 0, block: int = 64) -> Iterator[Step]:
     """Sample after sample, for ever, each a sequence of its own; drawn in blocks."""
-    check.count("block", block)
+    return _samples(data, check.whole("seed", seed, 2**32), check.count("block", block))
+
+
+def _samples(data: Dataset, seed: int, block: int) -> Iterator[Step]:
     time = count()
     for number in count():
         batch = data.batch(seed, number, block)
@@ -93,34 +96,60 @@ def samples(data: Dataset, seed: int = 0, block: int = 64) -> Iterator[Step]:
 
 
 def changing(steps: Iterable[Step], *changes: Change) -> Iterator[Step]:
-    """The stream with these changes. They count its own steps, and come into force between two sequences."""
+    """The stream with these changes, the earlier ones first."""
     for change in changes:
         _check(change)
     return _changing(steps, sorted(changes, key=lambda change: change.at))
 
 
 def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step]:
-    taken, now, shown = 0, list[Change](), True
+    taken = began = 0  # steps until now, and until the present sample
+    label, reset = NO_LABEL, False
     for step in steps:
-        if step.reset:
-            now = [change for change in changes if change.at <= taken]
-            hidden = {c.label for c in changes if isinstance(c, Appear) and c not in now}
-            shown = step.label not in hidden
-        if not shown:
+        if step.reset or step.label != label:
+            began = taken
+        label, reset = step.label, reset or step.reset
+        if any(isinstance(change, Appear) and change.label == label and change.at > began for change in changes):
             continue
-        for change in now:
-            step = step if isinstance(change, Appear) else change(step)
+        step, reset = step._replace(reset=reset), False  # a sequence whose first steps were left out begins here
+        for change in changes:
+            since = began if isinstance(change, Swap) else taken
+            if change.at <= since and not isinstance(change, Appear):
+                step = change(step)
         taken += 1
         yield step
 
 
+@lru_cache(maxsize=64)  # every step asks
+def _dead(change: Die, units: int) -> np.ndarray:
+    drawn = np.random.default_rng(change.seed).permutation(units)[: round(change.share * units)]
+    if change.units and max(change.units) >= units:
+        raise ValueError(f"units has {max(change.units)}, expected 0 to {units - 1}: the stream has {units} units.")
+    found = np.union1d(drawn, change.units).astype(int)
+    found.flags.writeable = False
+    return found
+
+
 def _check(change: Change) -> None:
-    check.whole("at", change.at, 2**63)
-    if isinstance(change, Swap) and (len(change.classes) < 2 or len(set(change.classes)) < len(change.classes)):
-        raise ValueError(f"classes is {change.classes!r}, expected two or more that swap, none twice, such as (0, 1).")
-    if isinstance(change, Swap) and NO_LABEL in change.classes:
-        raise ValueError(f"classes is {change.classes!r}, expected classes: {NO_LABEL} stands for no label.")
-    if isinstance(change, Die):
-        check.number("share", change.share, "a share from 0 to 1", lambda x: 0 <= x <= 1)
-        if not change.share and not change.units:
-            raise ValueError("share is 0 and units is empty, expected sensors that die: share=0.3, or units=(0, 1, 2).")
+    if not isinstance(change, Change):
+        raise TypeError(f"a change is {change!r}, expected Swap, Die, Shift or Appear of otpe.stream.worlds.")
+    check.whole("at", change.at, LATEST)
+    match change:
+        case Swap(classes=classes):
+            if len(classes) < 2 or len(set(classes)) < len(classes):
+                raise ValueError(f"classes is {classes!r}, expected two or more that swap, none twice, such as (0, 1).")
+            if NO_LABEL in classes:
+                raise ValueError(f"classes is {classes!r}, expected classes: {NO_LABEL} stands for no label.")
+        case Die(share=share, units=units):
+            check.number("share", share, "a share from 0 to 1", lambda x: 0 <= x <= 1)
+            for unit in units:
+                check.whole("a unit of units", unit, LATEST)
+            if not share and not units:
+                raise ValueError(
+                    "share is 0 and units is empty, expected sensors that die: share=0.3, or units=(0, 1, 2)."
+                )
+        case Shift(by=by):
+            if not isinstance(by, int | np.integer) or not by:
+                raise ValueError(f"by is {by!r}, expected a whole number of places other than 0, such as 5 or -5.")
+        case Appear(label=label):
+            check.whole("label", label, LATEST)

@@ -1,0 +1,200 @@
+"""A world that changes: OTPE, OSTL and OTTT go on learning in it, and a network that stopped does not.
+
+    python examples/drift.py                     # one world, about three minutes on 2 cores
+    python examples/drift.py --quick             # seconds, and too short to learn much
+    python examples/drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
+    python examples/drift.py --search            # the learning rates that were tried, on a world of its own
+
+T-Randman, sample after sample. Every learner predicts, then learns, along the same stream. Accuracy is that of whole
+sequences, decided at their last step, over the last 200: within a sequence it rises with time. The frozen network is
+OTPE's, as it was at the first change.
+"""
+
+import argparse
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import optax
+from tqdm import tqdm
+
+import otpe
+from otpe.charts.kinds import Figure, Line, Lines, Mark
+from otpe.charts.look import shown
+from otpe.stream import worlds
+from otpe.stream.prequential import Prequential, blocks
+
+TIME = 50  # steps of a sequence
+WINDOW, EVERY = 200, 20  # sequences that accuracy looks back on, and from point to point of a curve
+RECOVERED = 0.95  # of the accuracy before the change
+RATES = {"otpe": 1e-3, "ostl": 1e-3, "ottt": 1e-3}  # the best of those tried, for each of them
+TRIED = (5e-4, 1e-3, 2e-3, 4e-3)
+SEARCH = 100  # the seed of the world they were tried in
+
+Curve = dict[int, float]  # accuracy by time step
+
+
+class Size(NamedTuple):
+    hidden: int
+    first: int  # sequences until the first change
+    each: int  # from change to change
+
+
+WHOLE, QUICK = Size(128, 3000, 2000), Size(32, 60, 40)
+
+
+def main() -> None:
+    args = arguments()
+    size = QUICK if args.quick else WHOLE
+    if args.search:
+        return search(size)
+    found = {name: [] for name in (*RATES, "frozen")}
+    with tqdm(total=len(args.seeds) * len(found), desc="learners", disable=None) as bar:
+        for seed in args.seeds:
+            for rule, rate in RATES.items():
+                curve, frozen = live(rule, seed, size, rate, freeze=rule == "otpe")
+                found[rule].append(curve)
+                found["frozen"] += [frozen] if frozen else []
+                bar.update(1 + bool(frozen))
+    changes = world(0, size)[1]
+    numbers = {name: [told(curve, changes, size) for curve in curves] for name, curves in found.items()}
+    print(
+        f"Sequence accuracy over the last {WINDOW} in %, mean ± σ over {len(args.seeds)} worlds.\n\n{tables(numbers)}"
+    )
+    if args.json:
+        args.json.write_text(json.dumps(record(args, size, numbers), indent=1) + "\n")
+    from otpe.charts import draw
+
+    args.figure.mkdir(parents=True, exist_ok=True)
+    print("Figure:", *draw.draw(figure(found, changes), args.figure))
+
+
+def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
+    """Another seed: other manifolds, another order, other sensors that die."""
+    data = otpe.datasets.randman("time", dims=1, alpha=2.0, standardize="fixed", steps=TIME, seed=seed)
+    at = [TIME * (size.first + i * size.each) for i in range(4)]
+    changes = {
+        "4 classes swap": worlds.Swap(at=at[0], classes=(0, 1, 2, 3)),
+        "30 % of sensors die": worlds.Die(at=at[1], share=0.3, seed=seed),
+        "a class appears": worlds.Appear(at=at[2], label=9),
+        "sensors shift": worlds.Shift(at=at[3], by=5),
+    }
+    steps = worlds.changing(worlds.samples(data, seed), *changes.values())
+    return islice(steps, at[3] + TIME * size.each), changes
+
+
+def live(rule: str, seed: int, size: Size, rate: float, freeze: bool = False) -> tuple[Curve, Curve | None]:
+    """Accuracy along the stream, and that of a learner that stopped at the first change."""
+    sizes = [50, size.hidden, size.hidden, 10]
+    net = otpe.dense(sizes, leak=0.9, threshold=0.5, surrogate=otpe.fast_sigmoid(2.0))
+    learner = otpe.StreamLearner(net, rule, optax.adam(rate), seed, every=TIME, score_leak=1.0)
+    score, until = Prequential(10, WINDOW), TIME * size.first
+    steps, _ = world(seed, size)
+    begin = along(learner, islice(steps, until), score)
+    frozen = None
+    if freeze:
+        rest = islice(world(seed, size)[0], until, None)
+        frozen = begin | along(learner.clone(), rest, Prequential.from_state(score.state()), learn=False)
+    return begin | along(learner, steps, score), frozen
+
+
+def along(learner: otpe.StreamLearner, steps: islice, score: Prequential, learn: bool = True) -> Curve:
+    curve = {}
+    for _ in blocks(learner, steps, score, size=TIME, learn=learn):
+        curve |= point(score)
+    return curve | point(score)
+
+
+def point(score: Prequential) -> Curve:
+    """Every so many sequences."""
+    due = score.sequences and score.sequences % EVERY == 0
+    return {TIME * score.sequences: score.window_sequence_accuracy} if due else {}
+
+
+def told(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[str, dict]:
+    """Of each change: accuracy before it, at its worst until the next one and at the end, and steps until recovered."""
+    steps, accuracy = np.array(list(curve.items())).T
+    found = {}
+    for name, change in changes.items():
+        before = accuracy[steps <= change.at][-1]
+        after = (steps > change.at) & (steps <= change.at + TIME * size.each)
+        then, when = accuracy[after], steps[after] - change.at
+        worst = int(np.argmin(then))
+        back = worst + np.flatnonzero(then[worst:] >= RECOVERED * before)
+        wait = None if not len(back) else 0 if back[0] == worst else int(when[back[0]])  # 0: it never fell so far
+        found[name] = {"before": float(before), "worst": float(then[worst]), "end": float(then[-1]), "steps": wait}
+    return found
+
+
+def tables(numbers: dict[str, list[dict]]) -> str:
+    """One for each change."""
+    text = ""
+    for change in numbers["frozen"][0]:
+        text += f"| {change} | before | worst | end | steps until recovered |\n|---|---|---|---|---|\n"
+        for name, of_worlds in numbers.items():
+            rows = [row[change] for row in of_worlds]
+            cells = [spread([100 * row[what] for row in rows], 1) for what in ("before", "worst", "end")]
+            wait = "–" if name == "frozen" else recovery([row["steps"] for row in rows])  # it does not learn
+            text += f"| {shown(name)} | {' | '.join(cells)} | {wait} |\n"
+        text += "\n"
+    return text
+
+
+def spread(values: list[float], digits: int) -> str:
+    return f"{np.mean(values):,.{digits}f} ± {np.std(values):,.{digits}f}"
+
+
+def recovery(steps: list[int | None]) -> str:
+    known = [value for value in steps if value is not None]
+    if not known:
+        return "not recovered"
+    return spread(known, 0) + (f" (in {len(known)} of {len(steps)})" if len(known) < len(steps) else "")
+
+
+def figure(found: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
+    lines = []
+    for name, curves in found.items():
+        accuracy = np.array([list(curve.values()) for curve in curves])
+        steps = [at / 1000 for at in curves[0]]
+        lines.append(Line(name=name, x=steps, y=accuracy.mean(0).tolist(), spread=accuracy.std(0).tolist()))
+    panel = Lines(
+        title=f"Predict, then learn: mean and σ over {len(found['frozen'])} worlds",
+        x="thousand time steps",
+        y=f"accuracy, last {WINDOW} sequences",
+        lines=lines,
+        y_range=(0.0, 1.1),
+        marks=[Mark(x=change.at / 1000, text=name) for name, change in changes.items()],
+    )
+    return Figure(name="drift", caption="A world that changes.", panels=[panel])
+
+
+def record(args: argparse.Namespace, size: Size, numbers: dict) -> dict:
+    about = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    settings = {**size._asdict(), "seeds": args.seeds, "learning_rates": RATES, "window": WINDOW}
+    return about | {"settings": settings, "learners": numbers}
+
+
+def search(size: Size) -> None:
+    """Mean accuracy along the stream, by rule and learning rate."""
+    for rule in RATES:
+        for rate in TRIED:
+            curve, _ = live(rule, SEARCH, size, rate)
+            print(f"{rule:6}{rate:8.0e}{np.mean(list(curve.values())):8.3f}", flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="worlds, and networks")
+    parser.add_argument("--quick", action="store_true", help="a small network and a short life")
+    parser.add_argument("--search", action="store_true", help="try learning rates instead")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--figure", type=Path, default=Path("runs/drift"), help="folder of the figure")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
