@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,9 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture
 def drift(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples")
-    import drift
-
-    monkeypatch.setattr(drift, "TIME", 16)
-    return drift
+    example = import_module("06_drift")
+    monkeypatch.setattr(example, "TIME", 16)
+    return example
 
 
 def test_before_worst_end_and_recovery(drift):
@@ -44,7 +44,9 @@ def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypat
     monkeypatch.setattr(drift, "QUICK", drift.Size(hidden=8, first=40, each=20))
     monkeypatch.setattr(drift, "RATES", {"otpe": 1e-3})
     monkeypatch.setattr(
-        sys, "argv", ["drift.py", "--quick", "--json", str(tmp_path / "d.json"), "--figure", str(tmp_path / "figure")]
+        sys,
+        "argv",
+        ["06_drift.py", "--quick", "--json", str(tmp_path / "d.json"), "--figure", str(tmp_path / "figure")],
     )
     drift.main()
     found = json.loads((tmp_path / "d.json").read_text())["learners"]

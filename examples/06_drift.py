@@ -1,9 +1,9 @@
 """A world that changes: OTPE, OSTL and OTTT go on learning in it, and a network that stopped does not.
 
-    python examples/drift.py                     # one world, about three minutes on 2 cores
-    python examples/drift.py --quick             # seconds, and too short to learn much
-    python examples/drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
-    python examples/drift.py --search            # the learning rates that were tried, on a world of its own
+    python examples/06_drift.py                     # one world, about three minutes on 2 cores
+    python examples/06_drift.py --quick             # seconds, and too short to learn much
+    python examples/06_drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
+    python examples/06_drift.py --search            # the learning rates that were tried, on a world of its own
 
 T-Randman, sample after sample. Every learner predicts, then learns, along the same stream. Accuracy is that of whole
 sequences, decided at their last step, over the last 200: within a sequence it rises with time. The frozen network is
