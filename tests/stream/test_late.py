@@ -46,8 +46,8 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     )
 
 
-@pytest.mark.parametrize("group", [SECOND // 6, SECOND])
-def test_a_sequence_that_ends_with_a_group_makes_no_update_of_nothing(group):
+def test_a_sequence_that_ends_with_a_group_makes_no_update_of_nothing():
+    group = SECOND // 6
     late = learner(delay=DELAY, every=group)
     late.learn_many(X[:SECOND], Y[:SECOND])
     late.reset()
