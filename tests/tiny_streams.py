@@ -40,9 +40,9 @@ def steps(path):
     return Binner(UNITS, 0.01, classes=CLASSES).steps(lines(path.read_text().splitlines()))
 
 
-def learner():
-    net = otpe.dense([UNITS, 6, CLASSES], leak=StreamConfig.leak, threshold=0.3)
-    return otpe.StreamLearner(net, "otpe", optax.adamax(0.03))
+def learner(**more):
+    net = otpe.dense([UNITS, 6, CLASSES], leak=StreamConfig.leak, threshold=0.3, surrogate=otpe.fast_sigmoid(10.0))
+    return otpe.StreamLearner(net, "otpe", optax.adam(0.03), **more)
 
 
 def known(out):

@@ -22,7 +22,6 @@ from otpe.runs import checkpoint
 from otpe.stream import worlds
 from otpe.stream.command import asked, opening
 from otpe.stream.command.changes import parsed
-from otpe.stream.command.config import StreamConfig
 from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
 from otpe.stream.sources import recordings
@@ -110,7 +109,7 @@ def test_randman(out, monkeypatch):
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
     found = run(config("r-randman", out, **options, steps=50, seed=5))
-    by_hand = otpe.StreamLearner(learner().net, "otpe", asked.OPTIMIZERS["adamax"].make(0.03), seed=5)
+    by_hand = learner(seed=5, score_leak=1.0)
     score = evaluate(by_hand, islice(worlds.samples(data, seed=5), 50), block=4)
     assert found.score.state() == score.state()
     assert found.place.steps == score.steps == 50
@@ -125,7 +124,7 @@ def test_a_frozen_one_keeps_its_weights(file, out):
 def test_it_starts_with_the_weights_of_a_run(file, out, tmp_path, monkeypatch):
     start = SimpleNamespace(net=learner().net, params=(learner().params,))
     monkeypatch.setattr(asked, "load", lambda path: start)
-    asked_for = config(file, out, seed=9, start=tmp_path, hidden=(128, 128), threshold=1.0)
+    asked_for = config(file, out, seed=9, start=tmp_path, hidden=(128, 128), threshold=0.5)
     assert run(asked_for).score.state() == evaluate(learner(), steps(file), block=4).state()
     with pytest.raises(
         ValueError, match=r"start is '.*', whose network takes \[12\] inputs and has 4 outputs, but the"
@@ -263,6 +262,8 @@ def test_a_world_in_which_nothing_would_ever_come():
     assert len(parsed(["appear@0:0", later[1]], classes=2, seed=0)) == len(parsed(later, classes=3, seed=0)) == 2
 
 
-def test_all_settings_of_the_network_are_those_of_training():
-    for name in asked.NETWORK:
-        assert getattr(StreamConfig, name) == getattr(otpe.TrainConfig, name)
+def test_a_silent_layer_is_warned_of(file, out, capsys):
+    run(config(file, out, threshold=100.0))
+    assert re.search(
+        r"otpe: warning: step 96: hidden layer 1 never spikes\. A lower threshold", capsys.readouterr().err
+    )

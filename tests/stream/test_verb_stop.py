@@ -70,7 +70,7 @@ def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, caps
     assert cli.main(["stream", "--resume", "--out", str(asked.out)]) == 0
     said = capsys.readouterr().err
     assert f"Going on after step {at}: the source is read again up to there." in said
-    assert "warning" not in said, "what was skipped before is not told again"
+    assert "Skipped" not in said, "what was skipped before is not told again"
     assert known(asked.out) == known(whole)
     measured = [json.loads(line)["step"] for line in (asked.out / "metrics.jsonl").read_text().splitlines()]
     assert measured == sorted(set(measured))

@@ -168,19 +168,16 @@ class Binner:
         return (Step(self._silence, label, number * self._microseconds / 1e6, False) for number in numbers)
 
     def _refuse(self, kind: str, given: str, expected: str) -> tuple[()]:
-        self.bad.found(
-            kind,
-            f"event {self.events} has {given}, expected {expected}. Repair the source, or leave such events out with"
-            " on_bad='skip'.",
-        )
+        self.bad.found(kind, f"event {self.events} has {given}, expected {expected}.")
         return ()
 
     def _refuse_late(self, at: float, now: float) -> tuple[()]:
         self.bad.found(
             "late",
-            f"event {self.events} has the time {at} s, but the present bin began at {now} s. Sort events by time, send"
-            " a reset where time starts anew, use a larger dt, or leave late events out with late='skip'.",
+            f"event {self.events} has the time {at} s, but the present bin began at {now} s.",
             self.late,
+            "Sort events by time, send a reset where time starts anew, use a larger dt, or leave late events out with"
+            " late='skip'.",
         )
         return ()
 
@@ -188,8 +185,9 @@ class Binner:
         self.bad.found(
             "gap",
             f"event {self.events} has the time {at} s, but the present bin began at {now} s, and max_gap is"
-            f" {self.max_gap:g} s. Give times in seconds. If this pause is meant, begin a new sequence with"
-            " gap='reset', or raise max_gap; if it is not, leave such events out with gap='skip'.",
+            f" {self.max_gap:g} s.",
             self.gap if self.gap != "reset" else None,
+            "Give times in seconds. If this pause is meant, begin a new sequence with gap='reset', or raise max_gap; if"
+            " it is not, leave such events out with gap='skip'.",
         )
         return ()

@@ -194,7 +194,7 @@ class StreamLearner:
         `more`: what else is to be in the file, as plain JSON.
         """
         how, path = self._how, Path(path)
-        said = {
+        said = more | {
             "net": described.network(how.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
             "optimizer": described.optimizer(how.optimizer.value),
@@ -208,7 +208,6 @@ class StreamLearner:
             },
             "steps": self.steps,
             "labelled": self.labelled,
-            **more,
         }
         arrays = {name: np.asarray(leaf) for name, leaf in _plain(self._memory).items()}
         arrays |= {f"waiting/{name}": array for name, array in self._waiting._asdict().items()}

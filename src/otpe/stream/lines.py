@@ -69,12 +69,11 @@ def _read(text: Iterable[Any]) -> Iterator[Any]:
 
 
 def _told(number: int, line: str, why: str | None, *, too_long: bool) -> tuple[str, str]:
-    advice = "Repair the source, or leave such lines out with on_bad='skip'."
     if too_long:
-        return "line", f"line {number} has {LONGEST:,} characters or more, expected one event. {advice}"
+        return "line", f"line {number} has {LONGEST:,} characters or more, expected one event."
     if why is None:
-        return "cut", f"line {number}, the last, was cut short: {short(line)}. {advice}"
-    return "line", f"line {number} is {short(line)}: {why}. {advice}"
+        return "cut", f"line {number}, the last, was cut short: {short(line)}."
+    return "line", f"line {number} is {short(line)}: {why}."
 
 
 class _Csv:

@@ -144,8 +144,7 @@ class _Iterated:
         return (step,)
 
     def _refuse(self, number: int, what: str) -> tuple[()]:
-        advice = "Repair the source, or leave such items out with on_bad='skip'."
-        self._bad.found("item", f"item {number} {what}. {advice}")
+        self._bad.found("item", f"item {number} {what}.")
         return ()
 
     def _counts(self, given: Any) -> tuple[np.ndarray, str]:

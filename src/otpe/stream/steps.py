@@ -10,6 +10,7 @@ from otpe import check
 from otpe.stream.programs import NO_LABEL
 
 OnBad = Literal["raise", "skip"]
+ADVICE = "Repair the source, or leave the like of it out with on_bad='skip'."
 
 
 class Step(NamedTuple):
@@ -35,10 +36,10 @@ class Bad:
         """One may be shared, so that all that is skipped on the way of a stream is counted together."""
         return given if isinstance(given, Bad) else cls(given, log)
 
-    def found(self, kind: str, message: str, on_bad: OnBad | None = None) -> None:
-        """`on_bad`: what this kind calls for, where that differs."""
+    def found(self, kind: str, message: str, on_bad: OnBad | None = None, advice: str = ADVICE) -> None:
+        """`on_bad`: what this kind calls for, where that differs. Whoever skips already needs no advice to do so."""
         if (on_bad or self.on_bad) == "raise":
-            raise ValueError(message)
+            raise ValueError(f"{message} {advice}")
         if kind not in self.skipped and self.log is not None:
             self.log(f"Skipped: {message} Others like it are counted.")
         self.skipped[kind] = self.skipped.get(kind, 0) + 1

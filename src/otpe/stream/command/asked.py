@@ -17,6 +17,7 @@ from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import StreamLearner
 
 STANDARD = "-"
+SLOPE = 10.0  # of the fast sigmoid. The paper's 25 learns worse where every step makes an update
 TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 WORDS = {
     "randman": "t-randman and r-randman",
@@ -93,7 +94,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
         params=params,
         every=config.every,
         delay=config.delay,
-        score_leak=config.score_leak,
+        score_leak=1.0 if config.score_leak is None and kind(config) not in EVENTS else config.score_leak,
         decay=config.decay,
         limit=config.limit,
     )
@@ -121,4 +122,7 @@ def _network(config: StreamConfig, width: int, classes: int) -> tuple[Network, A
 
 def _as_train(config: StreamConfig) -> TrainConfig:
     """What both verbs have, for what both ask of it."""
-    return TrainConfig(**{name: getattr(config, name) for name in (*NETWORK, "optimizer", "learning_rate")})
+    shared = {name: getattr(config, name) for name in (*NETWORK, "optimizer", "learning_rate")}
+    if config.slope is None and config.surrogate == "fast-sigmoid":
+        shared["slope"] = SLOPE
+    return TrainConfig(**shared)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal
 
 from otpe.arguments import Positional
-from otpe.runs.config import PAPER_LEAK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +49,10 @@ class StreamConfig:
     """How often all of them come; 0: for ever (recordings)."""
     manifolds: int = 0
     """Which manifolds, by number (t-randman, r-randman)."""
-    dims: int = 3
-    """Dimensions of a manifold (t-randman, r-randman)."""
-    alpha: float = 1.0
-    """Smoothness of the manifolds (t-randman, r-randman)."""
+    dims: int = 1
+    """Dimensions of a manifold; the paper's have 3, and need many more samples (t-randman, r-randman)."""
+    alpha: float = 2.0
+    """Smoothness of the manifolds; the paper's have 1 (t-randman, r-randman)."""
     time_steps: int = 50
     """Time steps of a sample (t-randman, r-randman)."""
     changes: tuple[str, ...] = ()
@@ -63,25 +62,25 @@ class StreamConfig:
     # The network
     hidden: tuple[int, ...] = (128, 128)
     """Units of each hidden layer; none for a network of one layer."""
-    leak: float = PAPER_LEAK
+    leak: float = 0.9
     """λ, the share of the membrane that is left after one step."""
-    threshold: float = 1.0
+    threshold: float = 0.5
     """Where a neuron spikes."""
     reset: Literal["subtract", "zero", "none"] = "subtract"
     """What a spike does to the membrane."""
     surrogate: str = "fast-sigmoid"
     """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative that stands in for the spike's."""
     slope: float | None = None
-    """Of the surrogate; the width of triangular and gaussian. By default each one's own, 25 for fast-sigmoid."""
+    """Of the surrogate; the width of triangular and gaussian. By default 10 for fast-sigmoid, else each one's own."""
     start: Path | None = None
     """Begin with the network and the best weights of this run of otpe train."""
 
     # Learning
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules(), one that learns online."""
-    optimizer: str = "adamax"
+    optimizer: str = "adam"
     """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-4
     """Of the optimizer."""
     every: int = 1
     """Update after this many time steps with a label, by their mean gradient."""
@@ -92,7 +91,8 @@ class StreamConfig:
     limit: float | None = None
     """The largest size that a weight may have."""
     score_leak: float | None = None
-    """What is left of the class scores after a step; by default the leak. 1.0: spikes are counted."""
+    """What is left of the class scores after a step. 1.0: spikes are counted from the beginning of a sequence on, which
+    is the default for recordings and randman; for events it is the leak."""
     frozen: bool = False
     """Learn nothing: a network that only predicts."""
     seed: int = 0

@@ -53,7 +53,7 @@ class Meter:
             "loss": float(losses.mean()) if losses.size else None,
             "steps_per_second": round(self._speed(taken), 1),
             "latency_ms": [round(float(p50), 4), round(float(p99), 4)],
-            "rates": [round(float(rate), 4) for rate in np.sum([t.rates for t in taken], 0) / steps],
+            "rates": [float(f"{rate:.4g}") for rate in np.sum([t.rates for t in taken], 0) / steps],
         }
 
     def _speed(self, taken: list[_Taken]) -> float:

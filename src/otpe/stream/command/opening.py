@@ -71,6 +71,7 @@ def _randman(config: StreamConfig, bad: Bad) -> Source:
         units=config.units or 50,
         dims=config.dims,
         alpha=config.alpha,
+        standardize="fixed",  # samples come one by one: there is no mini-batch to take extremes from
         steps=config.time_steps,
         seed=config.manifolds,
     )

@@ -13,9 +13,11 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from otpe import files
 from otpe.charts.kinds import to_json
-from otpe.runs import checkpoint, folder, settings, signals
+from otpe.runs import checkpoint, folder, guards, settings, signals
 from otpe.runs.folder import Folder
 from otpe.runs.read import FORMAT, read_json
 from otpe.stream.command import asked, display, opening, saved
@@ -29,6 +31,7 @@ from otpe.stream.page.serve import Server, serve
 from otpe.stream.prequential import Block, blocks
 from otpe.stream.score import Prequential
 
+PATIENCE = 1000  # steps between two looks for layers that are silent
 Watcher = Callable[[Block, Prequential, float], object]
 
 
@@ -128,6 +131,11 @@ class Run:
     meter: display.Meter = field(default_factory=display.Meter)
     told: int = 0  # the step of the last line of metrics
 
+    def __post_init__(self) -> None:
+        names = guards.layer_names(self.learner.net.depth)
+        self.looked = self.place.steps
+        self.guard = guards.RateGuard(names, lambda text: self.line.say(f"otpe: warning: {text}"))
+
     def __call__(self) -> Streamed:
         try:
             if not self.finished:
@@ -214,10 +222,13 @@ class Run:
         if not saved.read_again(self.source, self.place, lambda: wish.number is not None):
             raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
 
-    def _tell(self) -> None:
+    def _tell(self, *, last: bool = False) -> None:
         found = self.meter.line(self.score, self.place)
         self.folder.add(found)
         self.told = self.place.steps
+        if last or self.told - self.looked >= PATIENCE:
+            self.looked = self.told
+            self.guard.look(self.told, np.array([found["rates"]]), last=last)
         if not self.line.tty:
             self.line.say(self._words(found))
 
@@ -228,14 +239,14 @@ class Run:
         self.folder.settle()
         saved.save(self.folder.checkpoints, self.learner, self.score, self.place, self.identity)
 
-    def _tell_and_save(self) -> None:
+    def _tell_and_save(self, *, last: bool = False) -> None:
         if self.place.steps != self.told:
-            self._tell()
+            self._tell(last=last)
         self._save()
 
     def _finish(self) -> None:
         self.score.reset()
-        self._tell_and_save()
+        self._tell_and_save(last=True)
         found = display.counts(self.score, self.place)
         speed = {"steps_per_second": round(self.place.steps / max(self.place.seconds, 1e-9), 1)}
         found = {"format": FORMAT, "rule": self.learner.rule.name, **found, **speed}

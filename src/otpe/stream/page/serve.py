@@ -96,7 +96,7 @@ class Server(ThreadingHTTPServer):
     def close(self) -> None:
         """Those who watch see the end first."""
         self.live.end()
-        if time.monotonic() - self._asked < LINGER:
+        if self._thread.is_alive() and time.monotonic() - self._asked < LINGER:
             time.sleep(LINGER)
         if self._thread.is_alive():
             self.shutdown()
