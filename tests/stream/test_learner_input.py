@@ -1,0 +1,89 @@
+"""What `otpe.StreamLearner` refuses, and with which words; nothing is lost."""
+
+import jax
+import numpy as np
+import pytest
+
+import otpe
+from otpe.stream.learner import StreamLearner
+
+NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
+RNG = np.random.default_rng(0)
+X, Y = (RNG.random((40, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 40)
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (np.zeros(8), r"x has the shape \[8\], expected \[9\]: one time step of the network's inputs"),
+        (np.zeros((1, 9)), r"x has the shape \[1, 9\], expected \[9\]"),
+        (np.full(9, np.nan), "x holds nan, expected spikes or how many there were: finite numbers, none below 0"),
+        ([0, 0, 0, 0, -2, 0, 0, 0, 0], "x holds -2.0, expected spikes"),
+        (np.full(9, 1e300), "x holds inf, expected spikes"),
+        (["a"] * 9, "x is of type <U1, expected real numbers"),
+        ([1j] * 9, "x is of type complex128, expected real numbers"),
+        ([[1], [1, 2]], "x is a list whose rows differ in length"),
+    ],
+)
+def test_a_bad_step_is_refused_and_nothing_is_lost(x, words):
+    learner, other = StreamLearner(NET), StreamLearner(NET)
+    for call in (learner.predict_one, learner.observe_one, lambda x: learner.learn_one(x, 1)):
+        with pytest.raises((ValueError, TypeError), match=words):
+            call(x)
+    memories = zip(jax.tree.leaves(learner._memory), jax.tree.leaves(other._memory), strict=True)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in memories)
+    assert learner.steps == other.steps
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        (4, "label is 4, expected 0 to 3: the network has 4 outputs. Build it with more if classes may come"),
+        (-1, "label is -1, expected 0 to 3"),
+        (1.0, "label is 1.0, expected a whole number from 0 to 3; without one: observe_one"),
+        (None, "label is None, expected a whole number"),
+        (True, "label is True, expected a whole number"),
+        ([1], r"label is \[1\], expected a whole number"),
+    ],
+)
+def test_a_bad_label_is_refused(label, words):
+    learner = StreamLearner(NET)
+    with pytest.raises((ValueError, TypeError), match=words):
+        learner.learn_one(X[0], label)
+    assert learner.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("xs", "labels", "words"),
+    [
+        (X[:, :8], 1, r"xs has the shape \[40, 8\], expected \[time, 9\], with at least one time step"),
+        (X[:0], 1, r"xs has the shape \[0, 9\]"),
+        (X, Y[:3], r"labels have the shape \[3\], expected one for all, or \[40\]: one per time step"),
+        (X, Y + 1, r"labels run from 1 to 4, expected −1 \(none\) or 0 to 3"),
+        (X, Y - 2, r"labels run from -2 to 1"),
+        (X, Y * 1.0, "labels are of type float64, expected whole numbers"),
+    ],
+)
+def test_a_bad_block_is_refused(xs, labels, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        StreamLearner(NET).learn_many(xs, labels)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rule": "bptt"}, "rule 'bptt' has no per-step form"),
+        ({"rule": "otppe"}, "Did you mean 'otpe'"),
+        ({"optimizer": "adam"}, "optimizer is 'adam', expected an optax optimizer"),
+        ({"every": 0}, "every is 0, expected a whole number above 0"),
+        ({"every": 2**31}, "every is 2147483648, expected a whole number above 0, 2,147,483,647 at most"),
+        ({"score_leak": 1.5}, "score_leak is 1.5, expected a number from 0 to 1"),
+        ({"decay": 1.0}, "decay is 1.0, expected a share from 0 to below 1"),
+        ({"limit": 0}, "limit is 0, expected a finite number above 0"),
+        ({"seed": -1}, "seed is -1, expected a whole number from 0"),
+        ({"params": (1,)}, "params has 1 entries, expected a tuple of 3"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        StreamLearner(NET, **settings)
