@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 # The suite compiles thousands of programs and runs each of them once or twice: it takes far less time when XLA tries less
-# hard, and does not cut every small program into parts for several threads. Before jax is imported.
+# hard: no fusions by way of MLIR, and no small program cut into parts for several threads. Before jax is imported.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_parallel_codegen_split_count=1",
+    " --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false",
 )
 
 import headless
