@@ -74,6 +74,10 @@ def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
     told = cosines.section([found], ("ostl", "otpe"), "my digits")
     assert told["lead"].endswith("the highest mean is -0.40 (OTPE).")
     assert told["tables"][0].rows[0][3] == "nan"
+    assert told["remarks"] == [
+        "A gradient of zeros has no direction, and means leave it out. ostl: of 1 kernel cosines of each layer some are"
+        " not known (H1 1)."
+    ]
     assert told["against"] == []
 
 

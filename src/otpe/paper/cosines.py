@@ -36,7 +36,7 @@ def section(
         "figures": align.figures(found, where + "."),
         "tables": [align.table(found), *([] if paper is None else [moments(found)])],
         "against": beside,
-        "remarks": [] if paper is None else closest(found, paper, beside),
+        "remarks": [*([] if paper is None else closest(found, paper, beside)), *align.missing(found)],
     }
 
 

@@ -55,6 +55,7 @@ def written(config: AlignConfig, result: Result) -> Section:
         f" next, along {config.steps:,} mini-batches of training by BPTT; {networks}.",
         figures=figures(found, f"{config.dataset}."),
         tables=[table(found)],
+        remarks=missing(found),
     )
     told = about.signed(told, "align", config, result.seconds, result.folder)
     about.write(result.folder, told)
@@ -139,6 +140,17 @@ def table(found: dict[str, Along]) -> Table:
         columns=["rule", *layer_names(depth)[::-1], "model", "ratio of norms"],
         rows=rows,
     )
+
+
+def missing(found: dict[str, Along]) -> list[str]:
+    """What means leave out, in words."""
+    said, depth = [], next(iter(found.values())).cosine.shape[2]
+    for rule, a in found.items():
+        absent = np.isnan(a.cosine[..., 0]).sum((0, 1))
+        if absent.any():
+            layers = ", ".join(f"{name} {n:,}" for name, n in zip(layer_names(depth), absent, strict=True) if n)
+            said.append(f"{rule}: of {a.model.size:,} kernel cosines of each layer some are not known ({layers}).")
+    return [f"A gradient of zeros has no direction, and means leave it out. {' '.join(said)}"] if said else []
 
 
 def _bars(found: dict[str, Along], what: str, part: int) -> list[Bar]:
