@@ -113,6 +113,10 @@ def test_randman(out, monkeypatch):
     score = evaluate(by_hand, islice(worlds.samples(data, seed=5), 50), block=4)
     assert found.score.state() == score.state()
     assert found.place.steps == score.steps == 50
+    changing = config("r-randman", out.parent / "other", **options, steps=50, changes=("swap@21:0,1", "shift@60:2"))
+    run(changing)
+    (told,) = find.search([changing.out])
+    assert [(mark.x, mark.text) for mark in told.section.figures[0].panels[0].marks] == [(21, "swap")]
 
 
 def test_a_frozen_one_keeps_its_weights(file, out):

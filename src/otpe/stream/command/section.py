@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from otpe.charts.kinds import Figure, Line, Lines, Section, Table
+from otpe.charts.kinds import Figure, Line, Lines, Mark, Section, Table
 from otpe.charts.look import shown
 from otpe.runs import section
 from otpe.stream.command.config import StreamConfig
@@ -17,7 +17,9 @@ def of_stream(name: str, about: dict[str, Any], result: dict[str, Any], score: P
         Line(name=f"last {score.window:,}", x=curve.steps.tolist(), y=curve.window.tolist()),
         Line(name="all", x=curve.steps.tolist(), y=curve.accuracy.tolist()),
     ]
-    panel = Lines(title="accuracy", x="time steps", y="accuracy", lines=lines, y_range=(0.0, 1.0))
+    changed = [text.partition(":")[0].partition("@") for text in about["changes"]]
+    marks = [Mark(x=int(at), text=what) for what, _, at in changed if int(at) <= result["step"]]
+    panel = Lines(title="accuracy", x="time steps", y="accuracy", lines=lines, y_range=(0.0, 1.0), marks=marks or None)
     rows = [
         [key.replace("_", " "), "none" if value is None else value]
         for key, value in result.items()
