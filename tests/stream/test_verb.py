@@ -27,18 +27,6 @@ from otpe.stream.prequential import evaluate
 from otpe.stream.sources import recordings
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "events.csv"
-    path.write_text("".join(events()))
-    return path
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "run"
-
-
 def test_a_file_of_events_from_end_to_end(file, out, capsys):
     by_hand = learner()
     score = evaluate(by_hand, steps(file), window=50, block=4)

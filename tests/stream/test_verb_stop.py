@@ -23,18 +23,6 @@ from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "events.csv"
-    path.write_text("".join(events()))
-    return path
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "run"
-
-
 def result(out):
     return json.loads((out / "result.json").read_text())
 
