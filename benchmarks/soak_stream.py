@@ -13,7 +13,6 @@ since then proves nothing, and is wrong too. The exit status is 1 if anything is
 import argparse
 import gc
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 import optax
 
 import otpe
+from otpe.stream.page.vitals import resident
 
 LEAK = 0.999
 BLOCK, ONES = 128, 4  # steps of a round: so many in a block, so many by themselves
@@ -62,12 +62,12 @@ def life(sizes: list[int], steps: int, rule: str) -> dict[str, Any]:
     sequence = ROUNDS * (BLOCK + ONES)
     warm = min(max(int(WARM * steps), 4 * sequence), steps // 2)
     marks = np.linspace(warm, steps, POINTS, endpoint=False).astype(int).tolist()
-    resident, spiked, began, started = [], np.zeros(len(sizes) - 1), 0, time.perf_counter()
+    course, spiked, began, started = [], np.zeros(len(sizes) - 1), 0, time.perf_counter()
     while learner.steps < steps:
         if marks and learner.steps >= marks[0]:
-            began, started = (learner.steps, time.perf_counter()) if not resident else (began, started)
+            began, started = (learner.steps, time.perf_counter()) if not course else (began, started)
             wrong |= finite(learner)
-            resident.append(resident_kib())
+            course.append(resident_kib())
             marks.pop(0)
         if learner.steps % sequence == 0:
             learner.reset()
@@ -76,9 +76,9 @@ def life(sizes: list[int], steps: int, rule: str) -> dict[str, Any]:
         wrong |= set() if np.isfinite(losses).all() else {"a loss is not finite"}
     taken = time.perf_counter() - started
     wrong |= finite(learner)
-    resident.append(resident_kib())
-    quarter = max(1, len(resident) // 4)
-    grown = float(np.median(resident[-quarter:]) - np.median(resident[:quarter]))
+    course.append(resident_kib())
+    quarter = max(1, len(course) // 4)
+    grown = float(np.median(course[-quarter:]) - np.median(course[:quarter]))
     if learner.bytes != begin:
         wrong.add("the learner's own arrays have changed in size")
     if grown > LIMIT:
@@ -88,7 +88,7 @@ def life(sizes: list[int], steps: int, rule: str) -> dict[str, Any]:
         wrong.add("a layer is silent")
     return {
         "network": "-".join(map(str, sizes)), "steps": steps, "steps_per_second": (steps - began) / taken,
-        "learner_bytes": begin, "resident_kib": resident, "grown_kib": grown, "rates": rates.round(4).tolist(),
+        "learner_bytes": begin, "resident_kib": course, "grown_kib": grown, "rates": rates.round(4).tolist(),
         "wrong": sorted(wrong),
     }  # fmt: skip
 
@@ -113,8 +113,7 @@ def finite(learner: otpe.StreamLearner) -> set[str]:
 
 def resident_kib() -> int:
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+    return (resident() or 0) // 1024
 
 
 def network_and_steps(said: str) -> tuple[list[int], int]:

@@ -27,6 +27,7 @@ WORDS = {
 }
 MOST, WINDOW = 2**31 - 1, 1_000_000  # of any number; of the window, which every checkpoint holds
 EVENTS = ("text", "standard input")
+DT = 0.01  # seconds of a time step of events, where nothing else is said
 USED_BY = {
     **dict.fromkeys(("manifolds", "dims", "alpha", "time_steps"), ("randman",)),
     **dict.fromkeys(("bins", "shuffle", "epochs"), ("recordings",)),

@@ -93,7 +93,7 @@ def _events(config: StreamConfig, which: str, bad: Bad) -> Source:
     classes = config.classes or 0
     binner = Binner(
         config.units or 0,
-        0.01 if config.dt is None else config.dt,
+        asked.DT if config.dt is None else config.dt,
         classes=classes,
         binary=config.binary,
         pool=config.pool,

@@ -101,7 +101,7 @@ def prepared(config: StreamConfig) -> "Run":
 
 def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Server:
     """Its port is taken at once, so that one in use is told before anything begins."""
-    dt = config.dt or (0.01 if source.kind in asked.EVENTS else None)
+    dt = config.dt or (asked.DT if source.kind in asked.EVENTS else None)
     sizes = [prod(learner.net.layers[0].in_shape), *(prod(layer.out_shape) for layer in learner.net.layers)]
     title = f"{config.source}, {'frozen' if config.frozen else learner.rule.name}"
     live = Live(sizes, dt=dt, title=title, learner_bytes=learner.bytes, skipped=source.bad.skipped)
