@@ -2,7 +2,7 @@
 
 from otpe.charts.kinds import from_json
 
-ITEM, BPTT, OTPE = "offline-t-randman", "t-randman-0-offline-bptt", "t-randman-0-offline-otpe"
+ITEM, BPTT, OTPE = "offline-t-randman", "t-randman-offline-bptt", "t-randman-offline-otpe"
 RANDMAN = (ITEM, "cosines-t-randman", "online-t-randman")
 
 

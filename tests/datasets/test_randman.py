@@ -45,6 +45,19 @@ def test_look_up_is_the_formula_but_for_the_error_of_straight_lines(paper):
     assert (expected / np.ptp(wanted, axis=1)).max() < 2e-4
 
 
+@pytest.mark.parametrize("standardize", ["batch", "fixed"])
+def test_several_draws_in_one_dataset_are_those_of_each_seed(standardize):
+    several = small("rate", seed=(4, 7), standardize=standardize)
+    for number, seed in enumerate((4, 7)):
+        wanted = small("rate", seed=seed, standardize=standardize).sample(KEY, 16)
+        for given in (several.on(number), jax.jit(lambda k: several.on(k))(number)):
+            jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), wanted)
+    jax.tree.map(np.testing.assert_array_equal, several.sample(KEY, 16), several.on(0).sample(KEY, 16))
+    assert several.names == ("manifold 0", "manifold 1", "manifold 2")
+    with pytest.raises(ValueError, match="seed is empty"):
+        small("rate", seed=())
+
+
 def test_tables_are_exact_on_their_points(paper):
     k = manifolds.coefficients(0, 0, 50, 3, 1.0)
     points = np.array([0, 1, 127, 128, 4000, 8191, 8192])

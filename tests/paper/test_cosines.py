@@ -1,8 +1,7 @@
-"""Cosines beside the paper's: means over networks, draws and time, found by hand."""
+"""Cosines beside the paper's: means over networks and time, found by hand."""
 
 import math
 
-import numpy as np
 import pytest
 from made_up_runs import aligned, run
 
@@ -11,30 +10,19 @@ from otpe.studies import align
 
 
 @pytest.fixture
-def runs(tmp_path):
-    """Two draws, two moments, two networks, three layers: kernel cosines from the first layer to the output."""
-
-    def drawn(shift):
-        moments = [
-            {"otpe": [[0.5 + shift, 0.8, 1.0], [0.7 + shift, 0.9, 1.0]], "ostl": [[0.1, 0.4, 1.0], [None, None, None]]},
-            {"otpe": [[0.6 + shift, 0.8, 1.0], [0.8 + shift, 0.9, 1.0]], "ostl": [[0.3, 0.6, 1.0], [0.2, 0.5, 1.0]]},
-        ]
-        return run(tmp_path, "bptt", [[0.5, 0.5]] * 2, alignment=[aligned(each) for each in moments])
-
-    return [drawn(0.0), drawn(0.1)]
+def bptt(tmp_path):
+    """Two moments, four networks, three layers: kernel cosines from the first layer to the output."""
+    ostl = [[[0.1, 0.4, 1.0], [None, None, None]], [[0.3, 0.6, 1.0], [0.2, 0.5, 1.0]]]
+    otpe = [[[h1 + more, h2, 1.0] for more in (0.0, 0.1) for h1, h2 in each] for each in FIRST]
+    moments = [aligned({"otpe": a, "ostl": b * 2}) for a, b in zip(otpe, ostl, strict=True)]
+    return run(tmp_path, "bptt", [[0.5] * 4] * 2, alignment=moments)
 
 
-def test_networks_of_all_draws_stand_side_by_side(runs):
-    found = cosines.together([align.along(each.metrics) for each in runs])["otpe"]
-    assert found.steps.tolist() == [10, 20]
-    np.testing.assert_allclose(found.cosine[:, :, 0, 0], [[0.5, 0.7, 0.6, 0.8], [0.6, 0.8, 0.7, 0.9]])
-    np.testing.assert_allclose(found.cosine[:, :, 0, 1], found.cosine[:, :, 0, 0] / 2, err_msg="biases")
-    np.testing.assert_allclose(found.size, found.cosine * 2)
-    assert found.model.shape == (2, 4)
+FIRST = [[(0.5, 0.8), (0.7, 0.9)], [(0.6, 0.8), (0.8, 0.9)]]
 
 
-def test_mean_and_spread_are_over_networks_and_time_output_first(runs):
-    told = cosines.section(runs, ("otpe", "ostl", "ottt"), "my digits", cosines.beside_three)
+def test_mean_and_spread_are_over_networks_and_time_output_first(bptt):
+    told = cosines.section(bptt, ("otpe", "ostl", "ottt"), "my digits", cosines.beside_three)
     (columns, rows) = told["tables"][0].columns, told["tables"][0].rows
     assert columns == ["rule", "O", "H2", "H1", "model", "ratio of norms"]
     assert rows[0] == ["otpe", "1.000 ± 0.000", "0.850 ± 0.050", "0.700 ± 0.122", "0.070 ± 0.012", "0.140 ± 0.024"]
@@ -71,7 +59,7 @@ def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
 def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
     moment = aligned({"ostl": [[None, 0.3, 1.0]], "otpe": [[-0.4, 0.3, 1.0]]})
     found = run(tmp_path, "bptt", [[0.5]], alignment=[moment])
-    told = cosines.section([found], ("ostl", "otpe"), "my digits")
+    told = cosines.section(found, ("ostl", "otpe"), "my digits")
     assert told["lead"].endswith("the highest mean is -0.40 (OTPE).")
     assert told["tables"][0].rows[0][3] == "nan"
     assert told["remarks"] == [
@@ -82,7 +70,7 @@ def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
 
 
 def test_no_run_by_bptt():
-    assert cosines.section([], ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}
+    assert cosines.section(None, ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}
 
 
 def test_how_far_from_the_paper_is_said_for_what_is_compared_and_for_the_fifth_that_comes_closest(tmp_path):
@@ -90,7 +78,7 @@ def test_how_far_from_the_paper_is_said_for_what_is_compared_and_for_the_fifth_t
     theirs = numbers.COSINES_5["otpe"][::-1]
     moments = [[[theirs[0] + off, *theirs[1:]]] for off in (0.4, 0.3, 0.05, -0.1, -0.2)]
     found = run(tmp_path, "bptt", [[0.5]] * 5, alignment=[aligned({"otpe": each}) for each in moments])
-    told = cosines.section([found], ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), numbers.COSINES_5)
+    told = cosines.section(found, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), numbers.COSINES_5)
     assert told["remarks"] == [
         "All kernel cosines beside the paper's lie within 0.200 of them. Cosines move while a network learns, so it"
         " matters when they are taken: over all of training ours lie within 0.090, and within 0.050 in the fifth that"

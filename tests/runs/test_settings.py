@@ -65,6 +65,8 @@ BAD = [
     (["--alpha", "nan"], r"alpha is nan, expected a number above 0 and at most 10"),
     (["--time-steps", "0"], r"time_steps is 0, expected a whole number above 0"),
     (["--manifolds", "-1"], r"manifolds is -1, expected a whole number from 0"),
+    (["--draws", "3", "--seeds", "4"], r"draws is 3 and seeds is 4, expected as many networks on each draw .* Use 6 seeds"),
+    (["--draws", "3", "--dataset", "shd", "--seeds", "3"], r"draws is 3, but shd has no use for it: it is for t-randman and r-randman"),
     ([*SMALL, "--hidden", "0"], r"hidden is 0, expected a whole number above 0"),
     ([*SMALL, "--leak", "1.5"], r"leak is 1.5, expected"),
     ([*SMALL, "--leak", "nan"], r"leak is nan, expected"),
@@ -152,6 +154,13 @@ GIVEN = {
     "no optimizer yet": ({"optimizer": optax.adam}, r"expected an optax optimizer such as"),
     "rule": ({"rule": 3}, r"rule 3 is not known"),
 }  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_training")
+def test_draws_of_data_that_has_none(tmp_path):
+    with pytest.raises(ValueError, match=r"draws is 2, but this data has no draws of manifolds\. Leave draws out"):
+        otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(made(),) * 3)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("no_training")

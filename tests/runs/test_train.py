@@ -42,6 +42,22 @@ def test_offline_is_a_loop_by_hand(trained):
         np.testing.assert_allclose(line["valid_accuracy"], by_hand.accuracy(wanted.net, params, draws(2**32 - 1, 4)))
 
 
+@pytest.mark.parametrize("given", [{}, {"standardize": "batch", "rule": "bptt", "align": ("otpe",)}])
+def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, given):
+    config = replace(TINY, seed=3, snapshots=4, **given)
+    together = otpe.train(replace(config, seeds=4, draws=2, manifolds=5, out=tmp_path / "together"))
+    for number, manifolds in enumerate((5, 5, 6, 6)):
+        alone = otpe.train(replace(config, seed=3 + number, manifolds=manifolds, out=tmp_path / str(number)))
+        assert_close(together.params[number], alone.params[0])
+        assert together.test_accuracy[number] == pytest.approx(alone.test_accuracy[0])
+        for line, own in zip(together.metrics, alone.metrics, strict=True):
+            for what in ("loss", "valid_loss", "valid_accuracy"):
+                np.testing.assert_allclose(line[what][number], own[what][0], **TOLERANCE)
+            if config.align:
+                cosines = [each["alignment"]["otpe"]["cosine"]["model"] for each in (line, own)]
+                np.testing.assert_allclose(cosines[0][number], cosines[1][0], **TOLERANCE)
+
+
 def test_the_best_parameters_are_tested(trained):
     accuracy = [line["valid_accuracy"][0] for line in trained.metrics]
     assert trained.valid_accuracy == [max(accuracy)]

@@ -9,7 +9,8 @@ Spikes are drawn as they are needed, from a key, in pure JAX. The protocol decid
   values beyond them are clipped. An easier task: every rule passes 99 %.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -25,19 +26,21 @@ from otpe.datasets.contract import SpikeBatch, once, random_key, shuffled, step_
 class Settings(NamedTuple):
     encoding: str
     standardize: str
+    classes: int
     steps: int
     points: int  # per class, whose extremes standardise
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["tables", "low", "high"], meta_fields=["settings"])
+@partial(jax.tree_util.register_dataclass, data_fields=["tables", "low", "high", "first"], meta_fields=["settings"])
 @dataclass(frozen=True)
 class Randman:
-    """A dataset; `randman` makes it."""
+    """A dataset; `randman` makes it. It may hold several draws of the manifolds, and is on one of them."""
 
     settings: Settings
-    tables: Array  # [classes, dims, GRID + 1, units]
-    low: Array  # [classes, units] of the fixed draw
+    tables: Array  # [draws · classes, dims, GRID + 1, units]
+    low: Array  # [draws · classes, units] of fixed points
     high: Array
+    first: Array  # manifold of the draw it is on
 
     @property
     def steps(self) -> int:
@@ -49,7 +52,11 @@ class Randman:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"manifold {label}" for label in range(len(self.tables)))
+        return tuple(f"manifold {label}" for label in range(self.settings.classes))
+
+    def on(self, draw: Any) -> "Randman":
+        """The same on another draw of the manifolds, by number: 0 is the first."""
+        return replace(self, first=jnp.asarray(draw * self.settings.classes, jnp.int32))
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
         """The mini-batch of this step, in a run with this seed."""
@@ -68,7 +75,7 @@ class Randman:
     def _check(self, key: Array, batch: int) -> None:
         check.key(key)
         check.count("batch", batch)
-        drawn = len(self.tables) * self.settings.points
+        drawn = self.settings.classes * self.settings.points
         if self.settings.standardize == "batch" and batch > drawn:
             raise ValueError(
                 f"batch is {batch}, expected at most {drawn}: that many points are drawn for a mini-batch,"
@@ -84,14 +91,15 @@ def randman(
     dims: int = 3,
     alpha: float = 1.0,
     steps: int = 50,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     standardize: Literal["batch", "fixed"] = "batch",
     points: int = 1000,
 ) -> Randman:
     """T-Randman ("time": one spike per unit) or R-Randman ("rate": as many spikes as the value says).
 
-    The settings are the paper's. `seed` chooses the manifolds, and only them; `points` per class are drawn to
-    standardise by. The tables are made once per process, and kept on the disk (in OTPE_CACHE, else in ~/.cache/otpe).
+    The settings are the paper's. `seed` chooses the manifolds, and only them; with several, the dataset holds a draw of
+    each, is on the first, and `on(1)` is the same on the second. `points` per class are drawn to standardise by. The
+    tables are made once per process, and kept on the disk (in OTPE_CACHE, else in ~/.cache/otpe).
     """
     check.one_of("encoding", encoding, ("time", "rate"))
     check.one_of("standardize", standardize, ("batch", "fixed"))
@@ -100,23 +108,29 @@ def randman(
     if points < 2:
         raise ValueError("points is 1, expected at least 2: a value is placed between the lowest and the highest.")
     alpha = check.number("alpha", alpha, "a number above 0 and at most 10. The paper has 1", lambda a: 0 < a <= 10)
-    seed = check.whole("seed", seed, 2**32)
-    tables = _tables(seed, classes, units, dims, alpha)
-    low, high = _extremes(points, seed, classes, units, dims, alpha)
-    return Randman(Settings(encoding, standardize, steps, points), tables, low, high)
+    seeds = tuple(check.whole("seed", each, 2**32) for each in (seed if isinstance(seed, Sequence) else [seed]))
+    if not seeds:
+        raise ValueError("seed is empty, expected a number, or several, each for a draw of the manifolds.")
+    manifold = (classes, units, dims, alpha)
+    tables, (low, high) = _tables(seeds, *manifold), _extremes(points, seeds, *manifold)
+    with jax.ensure_compile_time_eval():
+        first = jnp.zeros((), jnp.int32)
+    return Randman(Settings(encoding, standardize, classes, steps, points), tables, low, high, first)
 
 
 @lru_cache(maxsize=4)
-def _tables(*manifold: Any) -> Array:
+def _tables(seeds: tuple[int, ...], *manifold: Any) -> Array:
     with jax.ensure_compile_time_eval():  # kept for good, so not a tracer even when somebody's jit asks first
-        return jnp.asarray(manifolds.tables(*manifold))
+        return jnp.concatenate([jnp.asarray(manifolds.tables(seed, *manifold)) for seed in seeds])
 
 
 @lru_cache(maxsize=16)
-def _extremes(points: int, seed: int, *manifold: Any) -> tuple[Array, Array]:
+def _extremes(points: int, seeds: tuple[int, ...], classes: int, *manifold: Any) -> tuple[Array, Array]:
     with jax.ensure_compile_time_eval():
-        drawn = jax.jit(_draw, static_argnames="points")(_tables(seed, *manifold), random_key(seed), points)
-        return drawn.min(1), drawn.max(1)
+        draw = jax.jit(_draw, static_argnames=("classes", "points"))
+        tables = _tables(seeds, classes, *manifold)
+        drawn = [draw(tables, k * classes, random_key(seed), classes, points) for k, seed in enumerate(seeds)]
+        return jnp.concatenate([each.min(1) for each in drawn]), jnp.concatenate([each.max(1) for each in drawn])
 
 
 @partial(jax.jit, static_argnames="batch")
@@ -135,38 +149,39 @@ def _values(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
 
 def _standardized_by_draw(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
     for_draw, for_choice = jax.random.split(key)
-    drawn = _draw(data.tables, for_draw, data.settings.points)
+    classes, points = data.settings.classes, data.settings.points
+    drawn = _draw(data.tables, data.first, for_draw, classes, points)
     low, high = drawn.min(1), drawn.max(1)
-    chosen = shuffled(for_choice, len(data.tables) * data.settings.points, jnp.arange(batch))
-    labels = chosen // data.settings.points
+    chosen = shuffled(for_choice, classes * points, jnp.arange(batch))
+    labels = chosen // points
     values = drawn.reshape(-1, data.units)[chosen]
     return _between(values, low[labels], high[labels]), labels
 
 
 def _standardized_once(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
-    classes, dims, _, _ = data.tables.shape
+    dims = data.tables.shape[1]
     for_x, for_labels = jax.random.split(key)
     x = jax.random.uniform(for_x, (batch, dims), jnp.float32)
-    labels = jax.random.randint(for_labels, (batch,), 0, classes, jnp.int32)
-    values = jax.vmap(look_up, (None, 0, 0))(data.tables, labels, x)
-    return _between(values, data.low[labels], data.high[labels]), labels
+    labels = jax.random.randint(for_labels, (batch,), 0, data.settings.classes, jnp.int32)
+    which = data.first + labels
+    values = jax.vmap(look_up, (None, 0, 0))(data.tables, which, x)
+    return _between(values, data.low[which], data.high[which]), labels
 
 
-def _draw(tables: Array, key: Array, points: int) -> Array:
-    """Values of as many random points on each manifold: [classes, points, units]."""
-    classes, dims, _, _ = tables.shape
-    x = jax.random.uniform(key, (classes, points, dims), jnp.float32)
-    of_class = jax.vmap(look_up, (None, None, 0))
-    return jax.vmap(of_class, (None, 0, 0))(tables, jnp.arange(classes), x)
+def _draw(tables: Array, first: Any, key: Array, classes: int, points: int) -> Array:
+    """Values of as many random points on each manifold, from the first one on: [classes, points, units]."""
+    x = jax.random.uniform(key, (classes, points, tables.shape[1]), jnp.float32)
+    of_manifold = jax.vmap(look_up, (None, None, 0))
+    return jax.vmap(of_manifold, (None, 0, 0))(tables, first + jnp.arange(classes), x)
 
 
-def look_up(tables: Array, label: Array, x: Array) -> Array:
+def look_up(tables: Array, manifold: Array, x: Array) -> Array:
     """v(x) [units] for one x [dims], on a straight line between the two nearest points of each table."""
     place = x * manifolds.GRID
     i = place.astype(jnp.int32)
     dims = jnp.arange(x.size)
-    below = tables.at[label, dims, i].get(mode="promise_in_bounds")  # [dims, units]
-    above = tables.at[label, dims, i + 1].get(mode="promise_in_bounds")
+    below = tables.at[manifold, dims, i].get(mode="promise_in_bounds")  # [dims, units]
+    above = tables.at[manifold, dims, i + 1].get(mode="promise_in_bounds")
     return jnp.prod(below + (place - i)[:, None] * (above - below), axis=0)
 
 

@@ -4,6 +4,7 @@ A program takes seconds to compile, as long as some runs take on a GPU. Compiler
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ from otpe.paper.plan import Planned
 from otpe.runs.run import Run
 
 Ready = Run | Finished | Diverged
+TURN = 0.0005  # seconds until Python is handed on: ten times more often than by default, as a run needs it now and then
 AHEAD = 12  # runs that wait, ready or not: compilers get on while runs are trained whose programs are there already
 
 
@@ -23,6 +25,8 @@ def ready(
     """Each run, ready to train: of those that are, the first. `done`: whether a run that another waits for is over."""
     waiting, begun = deque(planned), dict[Future[Ready], Planned]()
     threads = 2 if (os.cpu_count() or 1) > 3 else 1  # more would hold up the run, which needs Python now and then
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN)
     with ThreadPoolExecutor(threads) as pool:
         try:
             while waiting or begun:
@@ -33,6 +37,7 @@ def ready(
                 found = next(each for each in begun if each.done())
                 yield begun.pop(found), found.result()
         finally:
+            sys.setswitchinterval(before)
             for found in begun:
                 found.cancel()
             for found in begun:  # what was begun lets go of its folder

@@ -19,12 +19,12 @@ Kernels = Mapping[str, Sequence[float]]  # by rule: from the output to the first
 
 
 def section(
-    runs: Sequence[Finished], rules: Sequence[str], where: str, against: Any = None, paper: Kernels | None = None
+    run: Finished | None, rules: Sequence[str], where: str, against: Any = None, paper: Kernels | None = None
 ) -> dict[str, Any]:
-    """`runs`: BPTT's, one per draw of the manifolds. `against`: from what is found to the comparison with the paper."""
-    if not runs:
+    """`run`: BPTT's. `against`: from what is found to the comparison with the paper."""
+    if not run:
         return {"lead": "There is no run by BPTT to compare with."}
-    found = together([align.along(run.metrics) for run in runs])
+    found = align.along(run.metrics)
     found = {rule: found[rule] for rule in rules if rule in found}
     deepest = {rule: float(spread.mean(a.cosine[:, :, 0, 0])) for rule, a in found.items()}
     best = max(deepest, key=lambda rule: np.nan_to_num(deepest[rule], nan=-2.0))
@@ -38,15 +38,6 @@ def section(
         "against": beside,
         "remarks": [*([] if paper is None else closest(found, paper, beside)), *align.missing(found)],
     }
-
-
-def together(found: Sequence[Mapping[str, Along]]) -> dict[str, Along]:
-    """Networks of several runs side by side."""
-    all_of = {}
-    for rule, first in found[0].items():
-        parts = zip(*(each[rule][1:] for each in found), strict=True)
-        all_of[rule] = Along(first.steps, *(np.concatenate(part, axis=1) for part in parts))
-    return all_of
 
 
 def fifths(found: Mapping[str, Along]) -> Iterator[tuple[str, dict[str, Along]]]:

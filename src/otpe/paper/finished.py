@@ -1,6 +1,5 @@
 """A run that has come to its end, as items look at it: its numbers and metrics. Weights may be gone."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +35,10 @@ class Finished(NamedTuple):
         """Mean over the end of the run [S]."""
         return mean(self.along(what)[self.steps > self.result["steps"] - mini_batches], 0)
 
+    def by_draw(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of networks [S], a row for each draw of the manifolds."""
+        return values.reshape(self.about.get("draws", 1), -1)
+
     @property
     def test(self) -> np.ndarray:
         return np.array(self.result["test_accuracy"], float)
@@ -68,8 +71,8 @@ def note_diverged(path: Path, why: str) -> None:
     files.write_atomically(path / DIVERGED, why)
 
 
-def curve(runs: Sequence[Finished], what: str) -> Line:
-    """Mean ± σ over all networks of runs of one rule."""
-    steps, values = thinned(runs[0].steps, np.concatenate([run.along(what) for run in runs], axis=1))
+def curve(run: Finished, what: str) -> Line:
+    """Mean ± σ over networks."""
+    steps, values = thinned(run.steps, run.along(what))
     middle, around = mean(values, 1), std(values, 1)
-    return Line(name=runs[0].rule, x=steps.tolist(), y=middle.tolist(), spread=around.tolist())
+    return Line(name=run.rule, x=steps.tolist(), y=middle.tolist(), spread=around.tolist())

@@ -49,7 +49,7 @@ class Item:
 
 def _offline_randman(dataset: str, where: str) -> Item:
     def tell(m: Material) -> dict[str, Any]:
-        return offline.randman(m.by_rule(m.plan.randman_offline(dataset)), m.plan.scale.last, dataset)
+        return offline.randman(m.one_by_rule(m.plan.randman_offline(dataset)), m.plan.scale.last, dataset)
 
     title = f"Offline training on {NAMES[dataset]}"
     return Item(title, where, lambda plan: list(plan.randman_offline(dataset)), tell)
@@ -60,15 +60,15 @@ def _cosines_randman(dataset: str, where: str) -> Item:
         return [run for run in plan.randman_offline(dataset) if run.config.rule == "bptt"]
 
     def tell(m: Material) -> dict[str, Any]:
-        runs = m.by_rule(needs(m.plan))["bptt"]
-        return cosines.section(runs, _aligned(needs(m.plan)), NAMES[dataset])
+        run = m.one_by_rule(needs(m.plan))["bptt"]
+        return cosines.section(run, _aligned(needs(m.plan)), NAMES[dataset])
 
     return Item(f"Gradient cosines on {NAMES[dataset]}", where, needs, tell)
 
 
 def _landscape(dataset: str, where: str) -> Item:
     def needs(plan: Plan) -> list[Planned]:
-        return [run for run in plan.randman_offline(dataset) if run.config.snapshots]
+        return list(plan.randman_offline(dataset))
 
     def tell(m: Material) -> dict[str, Any]:
         planned = needs(m.plan)
@@ -105,7 +105,7 @@ def _offline_digits() -> Item:
         return list(plan.digits_offline(_middle(plan)))
 
     def tell(m: Material) -> dict[str, Any]:
-        return offline.digits(m.by_rule(needs(m.plan)), m.plan.scale.last, m.data)
+        return offline.digits(m.one_by_rule(needs(m.plan)), m.plan.scale.last, m.data)
 
     return Item("Offline training on spoken digits", "Figures 2 c and 9 c", needs, tell, digits=True)
 
@@ -119,7 +119,7 @@ def _cosines_digits(size: Callable[[Plan], tuple[int, ...]], title: str, where: 
             return cosines.beside_five(found, m.plan.scale.last) if five else cosines.beside_three(found)
 
         paper = None if m.plan.scale.name == "quick" else numbers.COSINES_5 if five else numbers.COSINES_3
-        return cosines.section(m.by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against, paper)
+        return cosines.section(m.one_by_rule(needs(m.plan))["bptt"], _aligned(needs(m.plan)), m.data, against, paper)
 
     return Item(title, where, needs, tell, digits=True)
 

@@ -1,6 +1,6 @@
 """Offline training on Randman and on spoken digits: curves, and accuracies beside the paper's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from otpe.paper.finished import Finished, curve
 from otpe.runs import spread
 
 NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
-Runs = Mapping[str, Sequence[Finished]]  # of each rule: a run per draw of the manifolds
+Runs = Mapping[str, Finished | None]  # of each rule
 
 
 def curves(runs: Runs, name: str, caption: str) -> Figure:
@@ -23,11 +23,11 @@ def curves(runs: Runs, name: str, caption: str) -> Figure:
         panels=[
             Lines(
                 title="validation accuracy", x="mini-batches", y="accuracy",
-                lines=[curve(each, "valid_accuracy") for each in shown],
+                lines=[curve(run, "valid_accuracy") for run in shown],
             ),
             Lines(
                 title="training loss", x="mini-batches", y="cross-entropy",
-                lines=[curve(each, "loss") for each in shown],
+                lines=[curve(run, "loss") for run in shown],
             ),
         ],
     )  # fmt: skip
@@ -35,18 +35,14 @@ def curves(runs: Runs, name: str, caption: str) -> Figure:
 
 def accuracies(runs: Runs, last: int) -> Table:
     rows = []
-    for rule, each in runs.items():
-        if not each:
+    for rule, run in runs.items():
+        if not run:
             rows.append([rule, "no run", "", "", "", ""])
             continue
-        ends = [run.last("valid_accuracy", last) for run in each]
-        draws = [float(spread.mean(end)) for end in ends]
-        between = f"{min(draws):.3f} to {max(draws):.3f}" if len(draws) > 1 else "one"
-        tests, losses = [np.concatenate(x) for x in ([r.test for r in each], [r.last("loss", last) for r in each])]
-        rate = each[0].result["learning_rate"]
-        rows.append(
-            [rule, spread.text(np.concatenate(ends)), between, spread.text(tests), spread.text(losses), f"{rate:g}"]
-        )
+        ends, draws = run.last("valid_accuracy", last), _draws(run, last)
+        between = f"{np.nanmin(draws):.3f} to {np.nanmax(draws):.3f}" if len(draws) > 1 else "one"
+        rest = (spread.text(run.test), spread.text(run.last("loss", last)), f"{run.result['learning_rate']:g}")
+        rows.append([rule, spread.text(ends), between, *rest])
     return Table(
         name="accuracies",
         caption=f"Validation accuracy and training loss, mean of the last {last:,} mini-batches, and test accuracy with"
@@ -60,8 +56,9 @@ def beside(runs: Runs, paper: Mapping[str, float], what: str, metric: str, last:
     """The paper's means over the last mini-batches beside ours."""
     found = []
     for rule, number in paper.items():
-        if runs.get(rule):
-            ours = np.concatenate([run.last(metric, last) for run in runs[rule]])
+        run = runs.get(rule)
+        if run:
+            ours = run.last(metric, last)
             found.append(
                 Against(
                     what=what, rule=rule, paper=number, ours=float(spread.mean(ours)), spread=float(spread.std(ours)),
@@ -73,12 +70,11 @@ def beside(runs: Runs, paper: Mapping[str, float], what: str, metric: str, last:
 
 def from_bptt(runs: Runs, paper: Mapping[str, float], last: int) -> list[Against]:
     """How far from BPTT, network by network: both began with the same weights and saw the same mini-batches."""
-    found, bptt = [], {run.about["manifolds"]: run for run in runs.get("bptt", ())}
+    found, bptt = [], runs.get("bptt")
     for rule, number in paper.items():
-        draws = [(run, bptt.get(run.about["manifolds"])) for run in runs.get(rule, ())]
-        pairs = [(a, b) for a, b in draws if b is not None]  # on one of the draws, either may have diverged
-        if pairs:
-            apart = np.concatenate([a.last("valid_accuracy", last) - b.last("valid_accuracy", last) for a, b in pairs])
+        run = runs.get(rule)
+        if run and bptt:
+            apart = run.last("valid_accuracy", last) - bptt.last("valid_accuracy", last)
             found.append(
                 Against(
                     what="validation accuracy above BPTT's", rule=rule, paper=number, ours=float(spread.mean(apart)),
@@ -89,7 +85,7 @@ def from_bptt(runs: Runs, paper: Mapping[str, float], last: int) -> list[Against
 
 
 def randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
-    draws = max((len(each) for each in runs.values()), default=0)
+    draws = max((run.about.get("draws", 1) for run in runs.values() if run), default=1)
     apart = _apart(runs, last)
     networks = f"{draws} draw{'s' * (draws > 1)} of the manifolds, several networks on each"
     named = NAMES[dataset]
@@ -115,14 +111,19 @@ def randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
 
 def _apart(runs: Runs, last: int) -> str:
     """How much the draw matters, beside how much the rule does; "" of a single draw."""
-    means = [[float(spread.mean(run.last("valid_accuracy", last))) for run in each] for each in runs.values() if each]
+    means = [_draws(run, last) for run in runs.values() if run]
     if not means or len(means[0]) < 2:
         return ""
-    draws, rules = max(max(of) - min(of) for of in means), [float(np.mean(of)) for of in means]
+    draws, rules = max(np.nanmax(of) - np.nanmin(of) for of in means), [float(spread.mean(of)) for of in means]
     return (
         f" Validation accuracy differs by up to {100 * draws:.1f} points between draws for one rule, and by"
         f" {100 * (max(rules) - min(rules)):.1f} between rules, means of all draws."
     )
+
+
+def _draws(run: Finished, last: int) -> np.ndarray:
+    """Mean validation accuracy at the end on each draw of the manifolds."""
+    return spread.mean(run.by_draw(run.last("valid_accuracy", last)), 1)
 
 
 def digits(runs: Runs, last: int, data: str) -> dict[str, Any]:

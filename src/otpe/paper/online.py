@@ -14,13 +14,12 @@ from otpe.runs import spread
 def section(
     runs: Mapping[str, Finished | None], search: Mapping[str, Sequence[Finished]], last: int, data: str
 ) -> dict[str, Any]:
-    each = {rule: [run] if run else [] for rule, run in runs.items()}
     end = min((ending(run, last) for run in runs.values() if run), default=last)
     return {
         "lead": f"Online training on {data}: an update at every time step, with the learning rate of each rule from a"
         " search.",
-        "figures": [curves(each, "curves", f"{data}, online; mean ± σ over networks.")],
-        "tables": [accuracies(each, end), tried(search, last)],
+        "figures": [curves(runs, "curves", f"{data}, online; mean ± σ over networks.")],
+        "tables": [accuracies(runs, end), tried(search, last)],
     }
 
 

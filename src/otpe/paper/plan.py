@@ -40,15 +40,14 @@ class Plan(NamedTuple):
 
     def randman_offline(self, dataset: str) -> Iterator[Planned]:
         kind = self.scale.randman_offline
-        for draw in self.scale.draws:
-            for rule in kind.rules:
-                along = {"align": _others(kind.rules)} if rule == "bptt" else {}
-                kept = {"snapshots": self.scale.snapshots} if draw == self.scale.draws[0] else {}
-                more = {**self.scale.randman, "dataset": dataset, "manifolds": draw, **along, **kept}
-                yield Planned(f"{dataset}-{draw}-offline-{rule}", self._config(kind, rule, "offline", more))
+        for rule in kind.rules:
+            along = {"align": _others(kind.rules)} if rule == "bptt" else {}
+            kept = {"draws": self.scale.draws, "snapshots": self.scale.snapshots}
+            more = {**self.scale.randman, "dataset": dataset, **along, **kept}
+            yield Planned(f"{dataset}-offline-{rule}", self._config(kind, rule, "offline", more))
 
     def randman_online(self, dataset: str) -> Iterator[Planned]:
-        more = {**self.scale.randman, "dataset": dataset, "manifolds": self.scale.draws[0]}
+        more = {**self.scale.randman, "dataset": dataset}
         yield from self._searched(dataset, self.scale.randman_search, self.scale.randman_online, more)
 
     def digits_offline(self, hidden: tuple[int, ...]) -> Iterator[Planned]:

@@ -25,7 +25,7 @@ class Training:
 @dataclass(frozen=True, kw_only=True)
 class Scale:
     name: str
-    draws: tuple[int, ...]  # of the manifolds
+    draws: int  # of the manifolds, offline
     randman: dict[str, Any]  # settings of TrainConfig for everything on Randman
     digits: dict[str, Any]  # and on spoken digits
     sizes: tuple[tuple[int, ...], ...]  # hidden layers in the table
@@ -46,11 +46,11 @@ class Scale:
 
 FULL = Scale(
     name="full",
-    draws=(0, 1, 2),
+    draws=3,
     randman={"hidden": (128, 128)},
     digits={},
     sizes=((128, 128), (512, 512), (512, 512, 512, 512)),
-    randman_offline=Training(rules=OFFLINE, steps=20_000, seeds=4, eval_every=100),
+    randman_offline=Training(rules=OFFLINE, steps=20_000, seeds=12, eval_every=100),
     randman_online=Training(rules=ONLINE, steps=3_000, seeds=4, eval_every=50),
     randman_search=Training(rules=ONLINE, steps=500, seeds=2, eval_every=50, rates=(1e-3, 4e-4, 1e-4)),
     digits_offline=Training(rules=OFFLINE, steps=10_000, seeds=4, eval_every=20),
@@ -78,7 +78,7 @@ FINE = replace(
 SOME, SOME_ONLINE = ("bptt", "otpe", "ostl", "deep-otpe"), ("otpe", "ostl", "deep-otpe")
 QUICK = Scale(
     name="quick",
-    draws=(0,),
+    draws=1,
     randman={
         "classes": 5, "units": 40, "dims": 2, "alpha": 2.0, "hidden": (32, 32), "batch": 32, "time_steps": 30,
         "valid_samples": 256, "test_samples": 512,

@@ -29,6 +29,8 @@ class Settings:
     """t-randman, r-randman, shd, ssc, or folder: any folder of .h5 files in SHD's layout."""
     manifolds: int = 0
     """Which manifolds, by number (t-randman, r-randman)."""
+    draws: int = 1
+    """How many of those, counting on: the networks are spread over them evenly (t-randman, r-randman)."""
     standardize: Literal["batch", "fixed"] = "batch"
     """Values by the extremes of each mini-batch, as the authors do, or by fixed ones (t-randman, r-randman)."""
     classes: int = 10

@@ -113,6 +113,16 @@ class Log(NamedTuple):
     rows: Row  # with an axis of ROWS first, of which so many are
 
 
+class Networks(NamedTuple):
+    """Those that are trained, S of them; inside a program, one."""
+
+    seed: Array  # [S] of its weights and its mini-batches
+    draw: Array | None = None  # [S] of the manifolds it learns; None: all see the same
+
+    def sees(self, data: Any) -> Dataset:
+        return data if self.draw is None else data.on(self.draw)
+
+
 class Numbers(NamedTuple):
     """Of a run, but not of its program: runs that differ in nothing else share what was compiled."""
 
@@ -135,22 +145,22 @@ def start(recipe: Recipe, seeds: Array) -> State:
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    recipe: Recipe, train: Dataset, valid: Dataset, seeds: Array, state: State, strides: Any, numbers: Numbers
+    recipe: Recipe, train: Dataset, valid: Dataset, networks: Networks, state: State, strides: Any, numbers: Numbers
 ) -> tuple[State, Log, Array]:
     """The state after so many strides, what was measured, and whether the numbers of each seed are still finite [S]."""
+    count = len(networks.seed)
 
     def step(_: Any, state: State) -> State:
-        def one(seed: Array, params: Any, opt_state: Any) -> Any:
-            return _learn(
-                recipe, train.batch(seed, state.step, recipe.batch), params, opt_state, state.step, numbers.rate
-            )
+        def one(network: Networks, params: Any, opt_state: Any) -> Any:
+            batch = network.sees(train).batch(network.seed, state.step, recipe.batch)
+            return _learn(recipe, batch, params, opt_state, state.step, numbers.rate)
 
-        params, opt_state, loss = _each(len(seeds), one)(seeds, state.params, state.opt_state)
+        params, opt_state, loss = _each(count, one)(networks, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
 
     def look(state: State) -> tuple[State, Row]:
-        validated, scores = _validated(recipe, valid, state)
-        return validated, Row(state.step, state.loss, scores, _aligned(recipe, train, seeds, state))
+        validated, scores = _validated(recipe, valid, networks, state)
+        return validated, Row(state.step, state.loss, scores, _aligned(recipe, train, networks, state))
 
     def evaluate(state: State, log: Log) -> tuple[State, Log]:
         validated, row = look(state)
@@ -164,7 +174,7 @@ def advance(
         return jax.lax.cond(due, evaluate, lambda *same: same, state, log)
 
     state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(jax.eval_shape(look, state)[1])))
-    sound = [jnp.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
+    sound = [jnp.isfinite(leaf).reshape(count, -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
     return state, log, jnp.stack(sound).all(0)
 
 
@@ -172,9 +182,9 @@ def _blank(row: Row) -> Log:
     return Log(jnp.zeros((), jnp.int32), jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), row))
 
 
-def _validated(recipe: Recipe, data: Dataset, state: State) -> tuple[State, Scores]:
+def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> tuple[State, Scores]:
     """The state with the best until now, whose sum of losses starts anew, and the scores."""
-    scores = _scores(recipe.view, recipe.exam, data, state.params)
+    scores = _scores(recipe.view, recipe.exam, data, networks, state.params)
     better = scores.accuracy > state.best.accuracy
 
     def keep(new: Array, old: Array) -> Array:
@@ -185,24 +195,24 @@ def _validated(recipe: Recipe, data: Dataset, state: State) -> tuple[State, Scor
     return state._replace(loss=jnp.zeros_like(state.loss), last_loss=state.loss, best=best), scores
 
 
-def _aligned(recipe: Recipe, data: Dataset, seeds: Array, state: State) -> dict[str, Alignment]:
+def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> dict[str, Alignment]:
     """How the rules' gradients on the next mini-batch lie to BPTT's."""
     if not recipe.align:
         return {}
     how: dict[str, Any] = {"precision": recipe.view.precision, "backend": recipe.view.backend}
 
-    def one(seed: Array, params: Any) -> dict[str, Alignment]:
-        batch = data.batch(seed, state.step, recipe.batch)
+    def one(network: Networks, params: Any) -> dict[str, Alignment]:
+        batch = network.sees(data).batch(network.seed, state.step, recipe.batch)
         mask = None if batch.lengths is None else batch.mask
         return alignment(recipe.view.net, params, batch.spikes, batch.labels, mask, rules=recipe.align, **how)
 
-    return _each(len(seeds), one)(seeds, state.params)
+    return _each(len(networks.seed), one)(networks, state.params)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def examine(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
+def examine(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any) -> Scores:
     """The scores of these parameters."""
-    return _scores(view, exam, data, params)
+    return _scores(view, exam, data, networks, params)
 
 
 def _learn(
@@ -224,12 +234,12 @@ def _learn(
     return optax.apply_updates(params, updates), opt_state, loss
 
 
-def _scores(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
+def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any) -> Scores:
     """Means over the exam: loss as the rule sees it, accuracy by spike count with silence as wrong, and rates."""
 
-    def one(params: Any) -> Scores:
+    def one(network: Networks, params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
-            batch, counts = _exam_batch(exam, data, i)
+            batch, counts = _exam_batch(exam, network.sees(data), i)
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
@@ -245,7 +255,7 @@ def _scores(view: View, exam: Exam, data: Dataset, params: Any) -> Scores:
         loss, time, right, samples, rates = jax.lax.fori_loop(0, exam.batches, add, total)
         return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
 
-    return _each(len(jax.tree.leaves(params)[0]), one)(params)
+    return _each(len(networks.seed), one)(networks, params)
 
 
 def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:

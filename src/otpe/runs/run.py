@@ -13,7 +13,7 @@ import numpy as np
 from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.loop import Log, Recipe, Row, Scores, State
+from otpe.runs.loop import Log, Networks, Recipe, Row, Scores, State
 from otpe.runs.pace import Pace
 from otpe.runs.progress import Bar
 from otpe.runs.result import Numbers, Result, from_json, numbers
@@ -27,7 +27,7 @@ class Run:
     config: TrainConfig
     recipe: Recipe
     splits: Splits
-    seeds: jax.Array
+    networks: Networks
     folder: Folder
     identity: dict[str, Any]
     state: State
@@ -91,7 +91,7 @@ class Run:
 
     def _advance(self, recipe: Recipe, strides: int) -> tuple[State, Log, jax.Array]:
         numbers = loop.Numbers(self.config.eval_every, self.config.steps, self.config.learning_rate)
-        return loop.advance(recipe, self.splits.train, self.splits.valid, self.seeds, self.state, strides, numbers)
+        return loop.advance(recipe, self.splits.train, self.splits.valid, self.networks, self.state, strides, numbers)
 
     def _block(self, pace: Pace, step: int) -> list[dict[str, Any]]:
         """As many steps as the pace says. Returns a line for every evaluation that was due among them."""
@@ -106,7 +106,7 @@ class Run:
         self.seconds += pace.ended(strides)
         if not finite.all():
             saved = checkpoint.newest(self.folder.checkpoints)
-            raise guards.diverged(self._one_step, before, steps, self.seeds, self._learning_rate, saved)
+            raise guards.diverged(self._one_step, before, steps, self.networks.seed, self._learning_rate, saved)
         self.state = state
         each = (self.seconds - began) / steps
         rows = [jax.tree.map(lambda x, i=i: x[i], log.rows) for i in range(log.filled)]
@@ -122,7 +122,7 @@ class Run:
     def _one_step(self, state: State) -> tuple[State, Any]:
         """One step alone, without an evaluation, and whether numbers are finite after it."""
         recipe, no_evaluation = replace(self.recipe, stride=1), loop.Numbers(2**30, -1, self.config.learning_rate)
-        given = (self.splits.train, self.splits.valid, self.seeds, state)
+        given = (self.splits.train, self.splits.valid, self.networks, state)
         state, _, finite = loop.advance(recipe, *given, 1, no_evaluation)
         return state, finite
 
@@ -146,7 +146,7 @@ class Run:
         """Test with the parameters that validated best, and write the result."""
         config, best = self.config, self.state.best
         exam = task.exam(self.splits.test, task.TEST, config.test_samples, config.batch)
-        scores: Scores = loop.examine(self.recipe.view, exam, self.splits.test, best.params)
+        scores: Scores = loop.examine(self.recipe.view, exam, self.splits.test, self.networks, best.params)
         accuracy = np.asarray(scores.accuracy).tolist()
         result = Numbers(
             rule=self.recipe.rule.name,

@@ -23,13 +23,13 @@ SURROGATES: dict[str, Any] = {
     "gaussian": gaussian,
 }  # fmt: skip
 USED_BY = {
-    **dict.fromkeys(("manifolds", "standardize", "classes", "dims", "alpha", "time_steps"), ENCODINGS),
+    **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha", "time_steps"), ENCODINGS),
     **dict.fromkeys(("valid_samples", "test_samples"), ENCODINGS),
     **dict.fromkeys(("root", "bins", "dt", "max_steps", "binary", "pool"), RECORDED),
     "units": (*ENCODINGS, "folder"),
     "validation": ("shd", "folder"),
 }
-COUNTS = ("steps", "batch", "seeds", "every", "eval_every", "valid_samples", "test_samples", "keep")
+COUNTS = ("steps", "batch", "seeds", "draws", "every", "eval_every", "valid_samples", "test_samples", "keep")
 MOST = 2**31
 Config = TypeVar("Config", bound=Settings)
 
@@ -48,6 +48,11 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     for name in ("out", "root"):
         if not isinstance(getattr(config, name), str | Path | None):
             raise TypeError(f"{name} is {getattr(config, name)!r}, expected the path of a folder.")
+    if config.seeds % config.draws:
+        raise ValueError(
+            f"draws is {config.draws} and seeds is {config.seeds}, expected as many networks on each draw of the"
+            f" manifolds. Use {config.draws * -(-config.seeds // config.draws)} seeds."
+        )
     if not own_data:
         check_data(config)
     if check.whole("seed", config.seed, MOST) + config.seeds > MOST:

@@ -46,7 +46,7 @@ def named(config: Settings) -> Splits:
             dims=config.dims,
             alpha=config.alpha,
             steps=config.time_steps,
-            seed=config.manifolds,
+            seed=range(config.manifolds, config.manifolds + config.draws),
             standardize=config.standardize,
         )
         return Splits(data, data, data)

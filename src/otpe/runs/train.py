@@ -16,7 +16,7 @@ from otpe.rulebook import Rule
 from otpe.runs import board, checkpoint, folder, loop, settings, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
-from otpe.runs.loop import Recipe, State, View
+from otpe.runs.loop import Networks, Recipe, State, View
 from otpe.runs.optimizers import optimizer as named_optimizer
 from otpe.runs.result import Result
 from otpe.runs.run import Run
@@ -70,8 +70,8 @@ def prepared(
     _check_fit(network, splits)
     exam = task.exam(splits.valid, task.VALID, config.valid_samples, config.batch)
     recipe = _recipe(config, chosen, network, optimizer, exam)
-    seeds = jnp.arange(config.seed, config.seed + config.seeds, dtype=jnp.uint32)
-    start = partial(loop.start, recipe, seeds)
+    networks = _networks(config, splits)
+    start = partial(loop.start, recipe, networks.seed)
     own = {"rule": rule, "net": net, "optimizer": optimizer}
     given = {f"own_{name}": _describe(value) for name, value in own.items() if value is not None}
     data_is = task.fingerprint(splits, config.seed, config.batch)
@@ -86,7 +86,16 @@ def prepared(
     except BaseException:
         opened.close()
         raise
-    return Run(config, recipe, splits, seeds, opened, mine, state, found, seconds)
+    return Run(config, recipe, splits, networks, opened, mine, state, found, seconds)
+
+
+def _networks(config: TrainConfig, splits: Splits) -> Networks:
+    number = jnp.arange(config.seeds, dtype=jnp.uint32)
+    if config.draws == 1:
+        return Networks(config.seed + number)
+    if not all(hasattr(dataset, "on") for dataset in splits):
+        raise ValueError(f"draws is {config.draws}, but this data has no draws of manifolds. Leave draws out.")
+    return Networks(config.seed + number, number // (config.seeds // config.draws))
 
 
 def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool) -> tuple[State, float]:

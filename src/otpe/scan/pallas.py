@@ -42,9 +42,12 @@ def can_run(step: Any, fixed: Any, carry: Any, xs: Any, *, interpret: bool = Fal
         return False
     if interpret:
         return True
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (fixed, carry, xs))
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), xs)  # a step shows all there is
+    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (fixed, carry))
     try:
-        jax.jit(lambda *args: recur(step, *args, replaced=replaced)).trace(*like).lower(lowering_platforms=("cuda",))
+        jax.jit(lambda *args: recur(step, *args, replaced=replaced)).trace(*like, one).lower(
+            lowering_platforms=("cuda",)
+        )
     except Exception:  # each missing piece fails in its own way
         return False
     return True
@@ -108,7 +111,8 @@ def recur(
             return state
 
         rounds = steps // unroll
-        state = jax.lax.fori_loop(0, rounds, lambda k, state: stretch(k * unroll, unroll, state), state)
+        if rounds:
+            state = jax.lax.fori_loop(0, rounds, lambda k, state: stretch(k * unroll, unroll, state), state)
         state = stretch(rounds * unroll, steps % unroll, state)
         _store(after, after_refs, state, lane)
 

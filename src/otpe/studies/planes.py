@@ -62,8 +62,8 @@ def look(
     return Seen(
         landscape=jax.tree.map(np.asarray, around),
         steps={rule: np.asarray(steps) for rule, (steps, _) in runs.items()},
-        coordinates={rule: np.stack([at for at, _ in each]) for rule, each in found.items()},
-        explained={rule: np.stack([share for _, share in each]) for rule, each in found.items()},
+        coordinates={rule: at for rule, (at, _) in found.items()},
+        explained={rule: share for rule, (_, share) in found.items()},
         length={rule: _distance(_at(params, -1), _at(params, 0)) for rule, (_, params) in runs.items()},
         apart={rule: _distance(_at(params, -1), _at(reference, -1)) for rule, (_, params) in runs.items()},
         samples=len(batch.labels),
@@ -87,10 +87,13 @@ def _plane(reference: Any, i: int) -> Plane:
         raise NoPlaneError(f"bptt, network {i}: {error}") from None
 
 
-def _projected(planes: list[Plane], params: Any) -> list[Any]:
-    """Coordinates and explained shares, for each network."""
-    both = jax.jit(project)
-    return [jax.tree.map(np.asarray, both(each, _network(params, i))) for i, each in enumerate(planes)]
+def _projected(planes: list[Plane], params: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates [S, K, 2] and explained shares [S, K]: each network in its own plane."""
+    side_by_side = jax.tree.map(lambda *each: np.stack(each), *planes)
+    return jax.tree.map(np.asarray, _project(side_by_side, params))
+
+
+_project = jax.jit(jax.vmap(project, in_axes=(0, 1)))
 
 
 def _distance(a: Any, b: Any) -> np.ndarray:
