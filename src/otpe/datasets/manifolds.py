@@ -10,8 +10,6 @@ number: it is tabulated once, on GRID + 1 points, and looked up between them, wi
 """
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -65,35 +63,38 @@ def tables(seed: int, classes: int, units: int, dims: int, alpha: float) -> np.n
     if kept is not None:
         return kept["tables"]
     made = np.empty((classes, dims, GRID + 1, units), np.float32)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for label in range(classes):
-            k = coefficients(seed, label, units, dims, alpha)
-            places = list(np.ndindex(units, dims))
-            rows = pool.map(lambda at, k=k: tabulate(k.a[at], k.b[at], k.c[at], alpha), places)
-            for (unit, dim), g in zip(places, rows, strict=True):
-                made[label, dim, :, unit] = g
+    rows = np.empty((units, GRID + 1), np.float32)
+    for label in range(classes):
+        k = coefficients(seed, label, units, dims, alpha)
+        for dim in range(dims):
+            tabulate(*(part[:, dim] for part in k), alpha, rows)
+            made[label, dim] = rows.T
     cache.write(cache.home(), name, stamp, {"tables": made})
     return made
 
 
-def tabulate(a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
-    """One g [GRID + 1] from its coefficients [F].
+def tabulate(a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float, out: np.ndarray) -> None:
+    """Every g of some units [units, GRID + 1] from their coefficients [units, F].
 
     A point is x = h/COARSE + l/GRID, so e^(2πi f·x·b) = e^(2πi f·b·h/COARSE) · e^(2πi f·b·l/GRID): a few hundred sines
-    for each f instead of thousands, and a matrix product in place of the sum over f.
+    for each f instead of thousands, and a matrix product in place of the sum over f. Of the product of two complex
+    numbers the imaginary part is wanted, which is the inner product of the one with i times the conjugate of the other.
     """
-    f = np.arange(a.size)
+    f = np.arange(a.shape[1])
     weight, cycles = a / (f + 2.0) ** alpha, f * b
-    coarse = weight * np.exp(2j * np.pi * c) * _turns(cycles / COARSE, COARSE)  # [COARSE, F]
-    fine = _turns(cycles / GRID, FINE)  # [FINE, F]
-    inside = np.hstack([np.imag(coarse), np.real(coarse)]) @ np.hstack([np.real(fine), np.imag(fine)]).T
-    end = np.sum(weight * np.sin(2 * np.pi * (cycles + c)))
-    return np.append(inside, end)
+    start = weight * np.exp(2j * np.pi * c)
+    coarse, fine = (np.empty((count, f.size), complex) for count in (COARSE, FINE))  # used again for every unit
+    for unit in range(len(a)):
+        coarse[0], fine[0] = start[unit], 1j
+        _turn(coarse, cycles[unit] / COARSE)
+        _turn(fine, -cycles[unit] / GRID)
+        out[unit, :-1] = (coarse.view(float) @ fine.view(float).T).ravel()
+    out[:, -1] = np.sum(weight * np.sin(2 * np.pi * (cycles + c)), axis=1)
 
 
-def _turns(cycles: np.ndarray, count: int) -> np.ndarray:
-    """e^(2πi k·cycles) for k = 0 … count − 1, a power of two: [count, F]. Each half is the half before, turned."""
-    turned = np.ones((1, cycles.size), complex)
-    while len(turned) < count:
-        turned = np.concatenate([turned, turned * np.exp(2j * np.pi * len(turned) * cycles)])
-    return turned
+def _turn(rows: np.ndarray, cycles: np.ndarray) -> None:
+    """Row k becomes the first, turned by k·cycles. There are 2ⁿ rows: each half is the half before, turned."""
+    done = 1
+    while done < len(rows):
+        np.multiply(rows[:done], np.exp(2j * np.pi * done * cycles), out=rows[done : 2 * done])
+        done *= 2
