@@ -66,6 +66,23 @@ def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end
     assert not half.exists(), "what a killed run had begun to write"
 
 
+def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, monkeypatch):
+    config, save = replace(TINY, snapshots=2, out=tmp_path / "run"), snapshots.save
+
+    def full(run, step, params):
+        if step == 12:
+            raise OSError(28, "No space left on device")
+        save(run, step, params)
+
+    monkeypatch.setattr(snapshots, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        otpe.train(config)
+    assert not list((config.out / "checkpoints").iterdir())
+    monkeypatch.undo()
+    otpe.train(replace(config, resume=True))
+    assert snapshots.read(config.out)[0].tolist() == [*range(0, 13, 2)]
+
+
 def test_a_run_without_weights_says_how_to_get_them(tmp_path):
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=r"holds no weights along the way. Train with snapshots, such as"):

@@ -41,22 +41,28 @@ class Landscape(NamedTuple):
 
 def plane(initial: Any, final: Any) -> Plane:
     """The plane of two models of the same shape."""
-    initial, final = (jax.tree.map(jnp.asarray, model) for model in (initial, final))
-    step = jax.tree.map(jnp.subtract, final, initial)
-    distance, size = _norm(step), _norm(initial)
-    along = _scaled(step, 1 / distance)
-    across = _without(_without(initial, along), along)  # twice: the first time leaves rounding behind
-    rest = _norm(across)
+    found, size, rest = _spanned(*(jax.tree.map(jnp.asarray, model) for model in (initial, final)))
     if not isinstance(rest, Tracer):
         least = 10 * float(jnp.finfo(rest.dtype).eps) * float(size)
-        if not float(distance) > least:
+        if not float(found.distance) > least:
             raise ValueError("the final model is the initial one, expected two that differ: train it first.")
         if not float(rest) > least:
             raise ValueError(
                 "the initial model is a multiple of the way to the final one, so the two span a line, expected a"
                 " plane. Start from random weights: net.init(key)."
             )
-    return Plane(initial, along, _scaled(across, 1 / rest), distance)
+    return found
+
+
+@jax.jit
+def _spanned(initial: Any, final: Any) -> tuple[Plane, Array, Array]:
+    """The plane, and how long the initial model and its part across are, which tell whether it is one."""
+    step = jax.tree.map(jnp.subtract, final, initial)
+    distance = _norm(step)
+    along = _scaled(step, 1 / distance)
+    across = _without(_without(initial, along), along)  # twice: the first time leaves rounding behind
+    rest = _norm(across)
+    return Plane(initial, along, _scaled(across, 1 / rest), distance), _norm(initial), rest
 
 
 def project(plane: Plane, params: Any) -> tuple[Array, Array]:

@@ -67,29 +67,29 @@ def tables(seed: int, classes: int, units: int, dims: int, alpha: float) -> np.n
     for label in range(classes):
         k = coefficients(seed, label, units, dims, alpha)
         for dim in range(dims):
-            tabulate(*(part[:, dim] for part in k), alpha, rows)
+            tabulate(Coefficients(*(part[:, dim] for part in k)), alpha, rows)
             made[label, dim] = rows.T
     cache.write(cache.home(), name, stamp, {"tables": made})
     return made
 
 
-def tabulate(a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float, out: np.ndarray) -> None:
-    """Every g of some units [units, GRID + 1] from their coefficients [units, F].
+def tabulate(k: Coefficients, alpha: float, out: np.ndarray) -> None:
+    """Every g of one dimension [units, GRID + 1] from its coefficients, each [units, F].
 
     A point is x = h/COARSE + l/GRID, so e^(2πi f·x·b) = e^(2πi f·b·h/COARSE) · e^(2πi f·b·l/GRID): a few hundred sines
     for each f instead of thousands, and a matrix product in place of the sum over f. Of the product of two complex
     numbers the imaginary part is wanted, which is the inner product of the one with i times the conjugate of the other.
     """
-    f = np.arange(a.shape[1])
-    weight, cycles = a / (f + 2.0) ** alpha, f * b
-    start = weight * np.exp(2j * np.pi * c)
+    f = np.arange(k.a.shape[1])
+    weight, cycles = k.a / (f + 2.0) ** alpha, f * k.b
+    start = weight * np.exp(2j * np.pi * k.c)
     coarse, fine = (np.empty((count, f.size), complex) for count in (COARSE, FINE))  # used again for every unit
-    for unit in range(len(a)):
+    for unit in range(len(out)):
         coarse[0], fine[0] = start[unit], 1j
         _turn(coarse, cycles[unit] / COARSE)
         _turn(fine, -cycles[unit] / GRID)
         out[unit, :-1] = (coarse.view(float) @ fine.view(float).T).ravel()
-    out[:, -1] = np.sum(weight * np.sin(2 * np.pi * (cycles + c)), axis=1)
+    out[:, -1] = np.sum(weight * np.sin(2 * np.pi * (cycles + k.c)), axis=1)
 
 
 def _turn(rows: np.ndarray, cycles: np.ndarray) -> None:

@@ -24,7 +24,7 @@ def ready(
 ) -> Iterator[tuple[Planned, Ready]]:
     """Each run, ready to train: of those that are, the first. `done`: whether a run that another waits for is over."""
     waiting, begun = deque(planned), dict[Future[Ready], Planned]()
-    threads = 2 if (os.cpu_count() or 1) > 3 else 1  # more would hold up the run, which needs Python now and then
+    threads = min(3, 1 + (os.cpu_count() or 1) // 4)  # more would wait for each other: half of their work is Python's
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)
     with ThreadPoolExecutor(threads) as pool:

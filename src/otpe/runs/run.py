@@ -50,6 +50,7 @@ class Run:
         config, step = self.config, int(self.state.step)
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
+        weights = snapshots.Writer(self.folder.path)
         guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
@@ -57,7 +58,7 @@ class Run:
                 bar.begin()
                 pace, saved_at = Pace(config.checkpoint_seconds), time.monotonic()
                 if config.snapshots and step == 0:
-                    snapshots.save(self.folder.path, 0, self.state.params)
+                    weights.save(0, self.state.params)
                 while step < config.steps:
                     measured = self._block(pace, step)
                     step = int(self.state.step)
@@ -69,9 +70,10 @@ class Run:
                         if events:
                             events.add(line, range(config.seed, config.seed + config.seeds))
                     if config.snapshots and (step % config.snapshots == 0 or step == config.steps):
-                        snapshots.save(self.folder.path, step, self.state.params)
+                        weights.save(step, self.state.params)
                     last = step == config.steps or wish.number is not None
                     if last or time.monotonic() - saved_at >= config.checkpoint_seconds:
+                        weights.settle()
                         self._save()
                         saved_at = time.monotonic()
                     if wish.number is not None and step < config.steps:
@@ -82,6 +84,7 @@ class Run:
                 return found
         finally:
             bar.close()
+            weights.close()
             if events:
                 events.close()
 
