@@ -114,11 +114,11 @@ class Fault(list):
     def __call__(self, act, monkeypatch):
         advance = loop.advance
 
-        def watched(recipe, train, valid, seeds, before, strides, when):
+        def watched(recipe, train, valid, networks, before, strides, when):
             if recipe.rule.name == "otpe" and before.step == 4 and strides and not self:
                 self.append("happened")
                 act()
-            return advance(recipe, train, valid, seeds, before, strides, when)
+            return advance(recipe, train, valid, networks, before, strides, when)
 
         monkeypatch.setattr(loop, "advance", watched)
         return self

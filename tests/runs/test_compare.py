@@ -44,10 +44,10 @@ def compared(config, data):
     begun, advance = [], loop.advance
     with pytest.MonkeyPatch.context() as patch:
 
-        def watched(recipe, train, valid, seeds, state, strides, when):
+        def watched(recipe, train, valid, networks, state, strides, when):
             if strides and state.step == 0:
-                begun.append((recipe, train, seeds, state))
-            return advance(recipe, train, valid, seeds, state, strides, when)
+                begun.append((recipe, train, networks, state))
+            return advance(recipe, train, valid, networks, state, strides, when)
 
         patch.setattr(loop, "advance", watched)
         return run(config, data), begun
@@ -60,11 +60,11 @@ def test_all_begin_alike(compared, data):
         ("ottt", "offline"),
         ("ottt", "online"),
     ]
-    recipe, _, seeds, state = begun[0]
-    for other, given, same_seeds, same in begun:
+    recipe, _, networks, state = begun[0]
+    for other, given, same_networks, same in begun:
         assert given is data.train
         assert (other.view.net, other.batch) == (recipe.view.net, recipe.batch)
-        np.testing.assert_array_equal(same_seeds, seeds)
+        jax.tree.map(np.testing.assert_array_equal, same_networks, networks)
         jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
     assert [other.every for other, *_ in begun] == [1, 1, 3], "offline has no use for it"
 

@@ -56,11 +56,11 @@ def pressed(monkeypatch):
     """Ctrl-C as soon as step 4 is done, while the next block runs. How often programs were called, by step."""
     calls, advance = [], loop.advance
 
-    def watched(recipe, train, valid, seeds, before, strides, when):
+    def watched(recipe, train, valid, networks, before, strides, when):
         calls.append(int(before.step))
         if before.step == 4:
             os.kill(os.getpid(), signal.SIGINT)
-        return advance(recipe, train, valid, seeds, before, strides, when)
+        return advance(recipe, train, valid, networks, before, strides, when)
 
     monkeypatch.setattr(loop, "advance", watched)
     return calls
