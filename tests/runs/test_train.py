@@ -13,7 +13,8 @@ from tiny_runs import TINY, arguments, state, steps_of
 
 import otpe
 from otpe import cli
-from otpe.runs import task
+from otpe.runs import loop, task
+from otpe.runs.train import prepared
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32, in another order of operations
 
@@ -56,6 +57,16 @@ def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, g
             if config.align:
                 cosines = [each["alignment"]["otpe"]["cosine"]["model"] for each in (line, own)]
                 np.testing.assert_allclose(cosines[0][number], cosines[1][0], **TOLERANCE)
+
+
+def test_all_is_compiled_before_the_first_step(tmp_path):
+    run = prepared(replace(TINY, hidden=(7,), out=tmp_path / "run"))
+    before = [program._cache_size() for program in (loop.advance, loop.examine)]
+    run.compile()
+    compiled = [program._cache_size() for program in (loop.advance, loop.examine)]
+    assert [after - earlier for after, earlier in zip(compiled, before, strict=True)] == [1, 1]
+    run()
+    assert [program._cache_size() for program in (loop.advance, loop.examine)] == compiled
 
 
 def test_the_best_parameters_are_tested(trained):

@@ -184,7 +184,7 @@ def _blank(row: Row) -> Log:
 
 def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> tuple[State, Scores]:
     """The state with the best until now, whose sum of losses starts anew, and the scores."""
-    scores = _scores(recipe.view, recipe.exam, data, networks, state.params)
+    scores = _scores(recipe.view, recipe.exam, data, networks, state.params, recipe.exam.batches)
     better = scores.accuracy > state.best.accuracy
 
     def keep(new: Array, old: Array) -> Array:
@@ -210,9 +210,9 @@ def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) ->
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def examine(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any) -> Scores:
-    """The scores of these parameters."""
-    return _scores(view, exam, data, networks, params)
+def examine(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
+    """The scores of these parameters, over the first so many mini-batches of the exam."""
+    return _scores(view, exam, data, networks, params, batches)
 
 
 def _learn(
@@ -234,7 +234,7 @@ def _learn(
     return optax.apply_updates(params, updates), opt_state, loss
 
 
-def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any) -> Scores:
+def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
     """Means over the exam: loss as the rule sees it, accuracy by spike count with silence as wrong, and rates."""
 
     def one(network: Networks, params: Any) -> Scores:
@@ -252,7 +252,7 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
 
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), int)
         total = (zero, zero, none, none, jnp.zeros(view.net.depth, jnp.float32))
-        loss, time, right, samples, rates = jax.lax.fori_loop(0, exam.batches, add, total)
+        loss, time, right, samples, rates = jax.lax.fori_loop(0, batches, add, total)
         return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
 
     return _each(len(networks.seed), one)(networks, params)

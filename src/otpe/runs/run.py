@@ -89,8 +89,8 @@ class Run:
                 events.close()
 
     def compile(self) -> None:
-        """A block of no steps, so that the time of the others is their own."""
-        jax.block_until_ready(self._advance(self.recipe, 0))
+        """A block of no steps and a test of no samples, so that the time of the others is their own."""
+        jax.block_until_ready((self._advance(self.recipe, 0), self._test(batches=0)))
 
     def _advance(self, recipe: Recipe, strides: int) -> tuple[State, Log, jax.Array]:
         numbers = loop.Numbers(self.config.eval_every, self.config.steps, self.config.learning_rate)
@@ -145,11 +145,14 @@ class Run:
         self.folder.settle()
         checkpoint.save(self.folder.checkpoints, self.state, self.seconds, self.identity, self.config.keep)
 
+    def _test(self, batches: int | None = None) -> Scores:
+        exam = task.exam(self.splits.test, task.TEST, self.config.test_samples, self.config.batch)
+        count, given = exam.batches if batches is None else batches, (self.splits.test, self.networks)
+        return loop.examine(self.recipe.view, exam, *given, self.state.best.params, count)
+
     def _finish(self) -> dict[str, Any]:
         """Test with the parameters that validated best, and write the result."""
-        config, best = self.config, self.state.best
-        exam = task.exam(self.splits.test, task.TEST, config.test_samples, config.batch)
-        scores: Scores = loop.examine(self.recipe.view, exam, self.splits.test, self.networks, best.params)
+        config, best, scores = self.config, self.state.best, self._test()
         accuracy = np.asarray(scores.accuracy).tolist()
         result = Numbers(
             rule=self.recipe.rule.name,
