@@ -87,3 +87,18 @@ def test_run_traces_once(counted):
     once = count.traced
     net.run(params, 1 - spikes)
     assert count.traced == once
+
+
+@pytest.mark.parametrize("rule", ["bptt", "ostl", "ottt", "otpe", "f-approx-otpe"])
+def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_theirs(rule):
+    spikes, labels = np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)
+
+    def kernels(layers):
+        net = otpe.dense([8] * layers + [3])
+        two = jax.vmap(net.init)(jax.random.split(jax.random.key(0)))
+        gradients = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule=rule, backend="pallas"))
+        program = jax.jit(gradients).trace(two).lower(lowering_platforms=("cuda",)).as_text()
+        assert "stablehlo.while" not in program
+        return program.count("xla.gpu.triton")
+
+    assert kernels(4) == kernels(5) >= 4

@@ -103,9 +103,21 @@ def test_a_step_that_holds_an_array_runs_plainly():
         return slope * u + x, u
 
     wide, _ = arrays(3, (2, 5))
-    assert not pallas.can_run(holds, None, wide[0], wide)
-    assert pallas.can_run(step, jnp.zeros(()), (wide[0], jnp.zeros(())), arrays(3, (2, 5)))
+    assert pallas.kernel(holds, None, wide[0], wide) is None
+    assert pallas.kernel(step, jnp.zeros(()), (wide[0], jnp.zeros(())), arrays(3, (2, 5)))
     same(*(scan.recur(holds, wide[0], wide, backend=b) for b in ("interpret", "plain")))
+
+
+def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
+    def made(leak, shape=(2, 5), **how):
+        def decay(_, u, x):
+            return leak * u + x, u
+
+        return pallas.kernel(decay, None, jnp.zeros(shape), jnp.zeros((3, *shape)), **how)
+
+    near = float(np.nextafter(np.float32(0.9), np.float32(1)))
+    assert made(0.9) == made(0.9)
+    assert len({made(0.9), made(near), made(0.9, reverse=True), made(0.9, (5, 2)), made(0.9, interpret=True)}) == 5
 
 
 def test_unrolled_stretches_cover_every_step(monkeypatch):

@@ -42,10 +42,10 @@ def recur(
       fixed: arrays that stay the same at every step.
       reverse: the last step comes first; the outputs keep the order of time.
     """
-    interpret = backend == "interpret"
-    if backend == "plain" or not _kernels().can_run(step, fixed, carry, xs, interpret=interpret):
+    kernel = _kernel(backend, step, fixed, carry, xs, reverse=reverse)
+    if kernel is None:
         return plain.recur(step, fixed, _at_full_size(step, fixed, carry, one_step(xs)), xs, reverse=reverse)
-    return _kernels().recur(step, fixed, carry, xs, reverse=reverse, interpret=interpret)
+    return kernel.run(fixed, carry, xs)
 
 
 def replace(
@@ -60,10 +60,10 @@ def replace(
         carry, new, y = step(fixed, carry, *at)
         return carry, (new, y)
 
-    how = {"replaced": len(jax.tree.leaves(old)), "interpret": backend == "interpret"}
-    if backend == "plain" or not _kernels().can_run(update, fixed, carry, (old, xs), **how):
+    kernel = _kernel(backend, update, fixed, carry, (old, xs), replaced=len(jax.tree.leaves(old)))
+    if kernel is None:
         return plain.replace(step, fixed, carry, old, xs)
-    carry, (new, ys) = _kernels().recur(update, fixed, carry, (old, xs), **how)
+    carry, (new, ys) = kernel.run(fixed, carry, (old, xs))
     return carry, new, ys
 
 
@@ -71,7 +71,9 @@ def _at_full_size(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
     return jax.tree.map(lambda a, like: jnp.broadcast_to(a, like.shape), carry, settled(step, fixed, carry, x))
 
 
-def _kernels() -> Any:
+def _kernel(backend: Backend, *given: Any, **how: Any) -> Any:
+    if backend == "plain":
+        return None
     from otpe.scan import pallas  # only where it is wanted: it takes long to import, and not every platform has it
 
-    return pallas
+    return pallas.kernel(*given, **how, interpret=backend == "interpret")

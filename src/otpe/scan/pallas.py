@@ -10,7 +10,9 @@ the first of them is used, so that many loads are under way at a time.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -19,6 +21,7 @@ import numpy as np
 from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
+from jax.extend.core import jaxpr_as_fun
 
 from otpe.scan.parts import Parts, Stacked, leaves, one_step, settled
 
@@ -31,25 +34,50 @@ PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multip
 _NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sort", "gather", "scatter", "iota", "rev")
 
 
-def can_run(step: Any, fixed: Any, carry: Any, xs: Any, *, interpret: bool = False, replaced: int = 0) -> bool:
-    """Is there a kernel for this step?
+def kernel(
+    step: Any, fixed: Any, carry: Any, xs: Any, *, reverse: bool = False, replaced: int = 0, interpret: bool = False
+) -> "Kernel | None":
+    """The kernel of a step, if there is one: see `otpe.scan.recur`.
 
-    Not if it closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each other, which
-    they should not; or if it uses a function, or a 16-bit type, that kernels do not know.
+    There is none if it closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each other,
+    which they should not; or if it uses a function, or a 16-bit type, that kernels do not know. `interpret` runs it as
+    ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in `xs`.
     """
-    steps = jax.make_jaxpr(step)(fixed, carry, one_step(xs))
-    if steps.consts or not _elementwise(steps.jaxpr):
-        return False
-    if interpret:
-        return True
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), xs)  # a step shows all there is
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (fixed, carry))
+    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
+    carry_0 = settled(step, fixed, carry, x_0)
+    whole, (_, y_0) = jax.make_jaxpr(step, return_shape=True)(fixed, carry_0, x_0)
+    if whole.consts or not _elementwise(whole.jaxpr):
+        return None
+    lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
+    count = math.prod(lanes)
+    block = _block(count)
+    if replaced and count % block:
+        block = 32  # one warp, in step: a lane that repeats another's work must not find it done
+    slots = [
+        _slots((fixed, carry), lanes),
+        _slots(x_0, lanes, steps),
+        _slots(carry_0, lanes),
+        _slots(y_0, lanes, steps),
+    ]
+    in_block = jax.tree.map(lambda a: jax.ShapeDtypeStruct((block,), a.dtype), (fixed, carry, x_0))
     try:
-        jax.jit(lambda *args: recur(step, *args, replaced=replaced)).trace(*like, one).lower(
-            lowering_platforms=("cuda",)
-        )
+        made = Kernel(
+            _Step.of(step, in_block), *(tuple(each) for each, _ in slots), trees=tuple(tree for _, tree in slots),
+            steps=steps, count=count, block=block, unroll=INTERPRETED_UNROLL if interpret else UNROLL, reverse=reverse,
+            replaced=replaced, interpret=interpret,
+        )  # fmt: skip
+        return made if interpret or _lowers(made.of_one_step()) else None
     except Exception:  # each missing piece fails in its own way
-        return False
+        if interpret:
+            raise
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _lowers(kernel: "Kernel") -> bool:
+    """True, or an error."""
+    arguments = [jax.ShapeDtypeStruct(slot.memory, slot.dtype) for slot in kernel.before + kernel.incoming]
+    jax.jit(kernel).trace(*arguments).lower(lowering_platforms=("cuda",))
     return True
 
 
@@ -64,70 +92,96 @@ def _elementwise(jaxpr: Any) -> bool:
     return True
 
 
-def recur(
-    step: Any,
-    fixed: Any,
-    carry: Any,
-    xs: Any,
-    *,
-    reverse: bool = False,
-    replaced: int = 0,
-    interpret: bool = False,
-) -> tuple[Any, Any]:
-    """See `otpe.scan.recur`. `interpret` runs the kernel as ordinary JAX, on any device, to test it.
+@dataclass(frozen=True)
+class _Step:
+    """What is done with one block of lanes. Equal to every other that does the same, whichever function said it."""
 
-    The first `replaced` outputs take the place of as many arrays in `xs`.
-    """
-    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
-    carry_0 = settled(step, fixed, carry, x_0)
-    _, y_0 = jax.eval_shape(step, fixed, carry_0, x_0)
-    lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
-    count = math.prod(lanes)
-    block, unroll = _block(count), INTERPRETED_UNROLL if interpret else UNROLL
-    if replaced and count % block:
-        block = 32  # one warp, in step: a lane that repeats another's work must not find it done
+    text: str
+    name: str
+    jaxpr: Any = field(compare=False)
+    tree: Any = field(compare=False)  # of what comes out
 
-    before, before_tree = _slots((fixed, carry), lanes)
-    incoming, in_tree = _slots(x_0, lanes, steps)
-    after, after_tree = _slots(carry_0, lanes)
-    outgoing, out_tree = _slots(y_0, lanes, steps)
+    @classmethod
+    def of(cls, step: Any, given: Any) -> "_Step":
+        jaxpr, out = jax.make_jaxpr(step, return_shape=True)(*given)
+        return cls(str(jaxpr), step.__name__, jaxpr, jax.tree.structure(out))
 
-    def kernel(*refs: Any) -> None:
-        lane = pl.program_id(0) * block + jnp.arange(block)
-        if count % block:
-            lane = jnp.minimum(lane, count - 1)
-        given = iter(refs)
+    def __call__(self, *given: Any) -> Any:
+        return jax.tree.unflatten(self.tree, jaxpr_as_fun(self.jaxpr)(*jax.tree.leaves(given)))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A step for all lanes and times. Equal ones are traced and compiled once."""
+
+    step: _Step
+    before: tuple["_Slot", ...]
+    incoming: tuple["_Slot", ...]
+    after: tuple["_Slot", ...]
+    outgoing: tuple["_Slot", ...]
+    trees: tuple[Any, ...]  # of each of these
+    steps: int
+    count: int  # lanes
+    block: int
+    unroll: int
+    reverse: bool
+    replaced: int
+    interpret: bool
+
+    def run(self, fixed: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+        """The carry after the last step, and what came out of each."""
+        given = zip(self.before + self.incoming, (*leaves((fixed, carry))[0], *leaves(xs)[0]), strict=True)
+        results = _run(self, *(slot.flatten(a) for slot, a in given))
+        whole = [slot.restore(r) for slot, r in zip(self.after + self.outgoing, results, strict=True)]
+        carry, ys = whole[: len(self.after)], whole[len(self.after) :]
+        return jax.tree.unflatten(self.trees[2], carry), jax.tree.unflatten(self.trees[3], ys)
+
+    def of_one_step(self) -> "Kernel":
+        """Which shows all that there is in it."""
+        incoming, outgoing = (tuple(replace(s, steps=1) for s in slots) for slots in (self.incoming, self.outgoing))
+        return replace(self, incoming=incoming, outgoing=outgoing, steps=1)
+
+    def __call__(self, *arrays: Array) -> list[Array]:
+        return pl.pallas_call(
+            self._walk,
+            out_shape=[jax.ShapeDtypeStruct(slot.memory, slot.dtype) for slot in self.after + self.outgoing],
+            grid=(pl.cdiv(self.count, self.block),),
+            interpret=self.interpret,
+            name=self.step.name,
+            input_output_aliases={len(self.before) + k: len(self.after) + k for k in range(self.replaced)},
+            compiler_params=triton.CompilerParams(num_warps=max(1, self.block // 32), num_stages=1),
+        )(*arrays)
+
+    def _walk(self, *refs: Any) -> None:
+        """One block of lanes through all steps."""
+        lane = pl.program_id(0) * self.block + jnp.arange(self.block)
+        if self.count % self.block:
+            lane = jnp.minimum(lane, self.count - 1)
+        given, (before_tree, in_tree, *_) = iter(refs), self.trees
         before_refs, x_refs, after_refs, y_refs = (
-            [next(given) for _ in slots] for slots in (before, incoming, after, outgoing)
+            [next(given) for _ in slots] for slots in (self.before, self.incoming, self.after, self.outgoing)
         )
-        fixed, state = jax.tree.unflatten(before_tree, _load(before, before_refs, lane))
+        fixed, state = jax.tree.unflatten(before_tree, _load(self.before, before_refs, lane))
 
         def stretch(start: Any, length: int, state: Any) -> Any:
-            times = [steps - 1 - start - k if reverse else start + k for k in range(length)]
-            loaded = [jax.tree.unflatten(in_tree, _load(incoming, x_refs, lane, t)) for t in times]
+            times = [self.steps - 1 - start - k if self.reverse else start + k for k in range(length)]
+            loaded = [jax.tree.unflatten(in_tree, _load(self.incoming, x_refs, lane, t)) for t in times]
             for t, x_t in zip(times, loaded, strict=True):
-                state, y_t = step(fixed, state, x_t)
-                _store(outgoing, y_refs, y_t, lane, t)
+                state, y_t = self.step(fixed, state, x_t)
+                _store(self.outgoing, y_refs, y_t, lane, t)
             return state
 
-        rounds = steps // unroll
+        unroll, rounds = self.unroll, self.steps // self.unroll
         if rounds:
             state = jax.lax.fori_loop(0, rounds, lambda k, state: stretch(k * unroll, unroll, state), state)
-        state = stretch(rounds * unroll, steps % unroll, state)
-        _store(after, after_refs, state, lane)
+        state = stretch(rounds * unroll, self.steps % unroll, state)
+        _store(self.after, after_refs, state, lane)
 
-    arrays = (*leaves((fixed, carry))[0], *leaves(xs)[0])
-    results = pl.pallas_call(
-        kernel,
-        out_shape=[jax.ShapeDtypeStruct(slot.memory, slot.dtype) for slot in after + outgoing],
-        grid=(pl.cdiv(count, block),),
-        interpret=interpret,
-        name=step.__name__,
-        input_output_aliases={len(before) + k: len(after) + k for k in range(replaced)},
-        compiler_params=triton.CompilerParams(num_warps=max(1, block // 32), num_stages=1),
-    )(*(slot.flatten(a) for slot, a in zip(before + incoming, arrays, strict=True)))
-    whole = [slot.restore(r) for slot, r in zip(after + outgoing, results, strict=True)]
-    return jax.tree.unflatten(after_tree, whole[: len(after)]), jax.tree.unflatten(out_tree, whole[len(after) :])
+
+@partial(jax.jit, static_argnums=0)
+def _run(kernel: Kernel, *arrays: Array) -> list[Array]:
+    """A program of its own: it stands once in the program around it, however often it is called."""
+    return kernel(*arrays)
 
 
 @dataclass(frozen=True)
@@ -194,11 +248,11 @@ def _slots(tree: Any, lanes: tuple[int, ...], steps: int | None = None) -> tuple
     return slots, structure
 
 
-def _load(slots: list[_Slot], refs: list[Any], lane: Array, *t: Any) -> list[Any]:
+def _load(slots: Sequence[_Slot], refs: list[Any], lane: Array, *t: Any) -> list[Any]:
     return [slot.load(ref, lane, *t) for slot, ref in zip(slots, refs, strict=True)]
 
 
-def _store(slots: list[_Slot], refs: list[Any], values: Any, lane: Array, *t: Any) -> None:
+def _store(slots: Sequence[_Slot], refs: list[Any], values: Any, lane: Array, *t: Any) -> None:
     for slot, ref, value in zip(slots, refs, leaves(values)[0], strict=True):
         slot.store(ref, value, lane, *t)
 
