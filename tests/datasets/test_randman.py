@@ -54,6 +54,8 @@ def test_several_draws_in_one_dataset_are_those_of_each_seed(standardize):
             jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), wanted)
     jax.tree.map(np.testing.assert_array_equal, several.sample(KEY, 16), several.on(0).sample(KEY, 16))
     assert several.names == ("manifold 0", "manifold 1", "manifold 2")
+    with pytest.raises(ValueError, match="draw is 2, expected a whole number from 0"):
+        several.on(2)
     with pytest.raises(ValueError, match="seed is empty"):
         small("rate", seed=())
 

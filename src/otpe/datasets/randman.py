@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from otpe import check
 from otpe.datasets import manifolds
@@ -56,6 +57,8 @@ class Randman:
 
     def on(self, draw: Any) -> "Randman":
         """The same on another draw of the manifolds, by number: 0 is the first."""
+        if not isinstance(draw, Tracer):
+            check.whole("draw", draw, len(self.tables) // self.settings.classes)
         return replace(self, first=jnp.asarray(draw * self.settings.classes, jnp.int32))
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
