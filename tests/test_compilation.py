@@ -89,6 +89,7 @@ def test_run_traces_once(counted):
     assert count.traced == once
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("rule", ["bptt", "ostl", "ottt", "otpe", "f-approx-otpe"])
 def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_theirs(rule):
     spikes, labels = np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)

@@ -142,6 +142,7 @@ def cuda(net, params, spikes, labels, **kwargs):
     return run.trace(params).lower(lowering_platforms=("cuda",)).as_text()
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("kwargs", [{}, {"rule": "f-approx-deep-otpe"}, {"form": "steps", "traces": "dense"}], ids=str)
 def test_kernels_can_be_made_for_a_gpu(case, kwargs):
     """One per layer and direction, and none for each time step."""
@@ -151,6 +152,7 @@ def test_kernels_can_be_made_for_a_gpu(case, kwargs):
         assert text.count("triton_kernel_call") + text.count("__gpu$xla.gpu.triton") == 2 * case.net.depth
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize(
     "surrogate", [jax.scipy.stats.norm.pdf, lambda d: jnp.exp(-jnp.abs(d)) * jnp.arange(1.0, 3.0)[0]]
 )
@@ -159,6 +161,7 @@ def test_what_no_kernel_knows_runs_plainly(case, surrogate):
     assert "stablehlo.while" in cuda(net, *case[1:])
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 def test_numbers_of_16_bits_run_plainly_and_in_every_form(case):
     for dtype in (jnp.bfloat16, jnp.float16):
         params = jax.tree.map(lambda p, dtype=dtype: p.astype(dtype), case.params)
@@ -191,6 +194,7 @@ def test_the_slope_of_a_surrogate_can_be_learned():
     assert abs(jax.grad(size)(5.0) / by_hand - 1) < 1e-4
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 def test_odd_sizes_are_replaced_by_one_warp():
     """Lanes beyond the last repeat its work; in place they must do so in step with it."""
     from otpe import scan

@@ -1,5 +1,7 @@
 """The kernels of the time loops, run as ordinary JAX (interpret), against the plain loops: any T, batch and width."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,6 +97,7 @@ def test_kernels_work_under_vmap():
     same(kernel, plain)
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 def test_a_step_that_holds_an_array_runs_plainly():
     """A kernel cannot reach an array around the step, such as the learned slope of a surrogate."""
     slope = jnp.arange(5.0)
@@ -108,6 +111,7 @@ def test_a_step_that_holds_an_array_runs_plainly():
     same(*(scan.recur(holds, wide[0], wide, backend=b) for b in ("interpret", "plain")))
 
 
+@pytest.mark.usefixtures("for_a_gpu")
 def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
     def made(leak, shape=(2, 5), **how):
         def decay(_, u, x):
@@ -118,6 +122,21 @@ def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
     near = float(np.nextafter(np.float32(0.9), np.float32(1)))
     assert made(0.9) == made(0.9)
     assert len({made(0.9), made(near), made(0.9, reverse=True), made(0.9, (5, 2)), made(0.9, interpret=True)}) == 5
+
+
+def test_without_kernels_the_same_comes_out_and_it_is_told(monkeypatch):
+    wide, _ = arrays(3, (2, 5))
+
+    def decay(_, u, x):
+        return 0.9 * u + x, u
+
+    expected = scan.recur(decay, wide[0], wide)
+    monkeypatch.setitem(sys.modules, "otpe.scan.pallas", None)
+    monkeypatch.delattr(scan, "pallas")
+    with pytest.warns(
+        UserWarning, match=f"jax {jax.__version__} cannot make the kernels of otpe .*plain loops run instead"
+    ):
+        same(scan.recur(decay, wide[0], wide, backend="pallas"), expected)
 
 
 def test_unrolled_stretches_cover_every_step(monkeypatch):

@@ -54,7 +54,8 @@ def test_labels_told_later_are_the_same_as_those_given_at_once():
         late.observe_one(x)
         if i >= 5:
             late.label_late(Y[i - 5], ago=5)
-    assert same(in_time(64 - DELAY).params, late.params)
+    for one, other in zip(*map(jax.tree.leaves, (in_time(64 - DELAY).params, late.params)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)  # programs of their own, rounded in their own way
     assert late.labelled == 59
     late.label_late(Y[62:64])
     late.label_late(Y[61], ago=2)

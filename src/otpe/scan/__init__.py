@@ -11,6 +11,7 @@ Kinds that have different floors:
 Nothing outside this folder knows how the steps are executed.
 """
 
+import warnings
 from typing import Any
 
 import jax
@@ -22,6 +23,11 @@ from otpe.scan.parts import Parts, Stacked, one_step, settled
 from otpe.scan.plain import Carry, FixedStep, loop
 
 __all__ = ["Parts", "Stacked", "loop", "recur", "replace"]
+
+NO_KERNELS = (
+    "jax {} cannot make the kernels of otpe ({}), so plain loops run instead: the same numbers, on a GPU several times"
+    " slower. Kernels need Pallas with Triton, as in jax 0.10 to 0.12."
+)
 
 
 def recur(
@@ -74,6 +80,9 @@ def _at_full_size(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
 def _kernel(backend: Backend, *given: Any, **how: Any) -> Any:
     if backend == "plain":
         return None
-    from otpe.scan import pallas  # only where it is wanted: it takes long to import, and not every platform has it
-
+    try:
+        from otpe.scan import pallas  # only where it is wanted: it takes long to import, and not every platform has it
+    except ImportError as error:
+        warnings.warn(NO_KERNELS.format(jax.__version__, error), stacklevel=2)
+        return None
     return pallas.kernel(*given, **how, interpret=backend == "interpret")
