@@ -142,6 +142,23 @@ def test_a_long_line_has_not_too_many_points():
     assert 100 < len(spots) <= figures.MOST_SPOTS
 
 
+@pytest.mark.parametrize(
+    ("values", "spread", "texts"),
+    [
+        ([0.561, 0.59], [0.0002, 0.02], ["0.561\n± 0.000", "0.590\n± 0.020"]),
+        ([1.0, 0.5], None, ["1.000", "0.500"]),
+        ([0.0, NAN], None, ["0", "–"]),
+        ([2e-5, 0.5], None, ["2e-05", "0.5"]),
+    ],
+)
+def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(values, spread, texts):
+    shown = Heat(
+        title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values], spread=None if spread is None else [spread]
+    )
+    (axes, *_) = draw._canvas([shown], {}, (0.0, 1.0)).axes
+    assert [text.get_text() for text in axes.texts] == texts
+
+
 def test_maps_of_one_figure_share_their_colours():
     low, high = (
         Heat(title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values])

@@ -27,7 +27,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     out = tmp_path_factory.mktemp("landscape") / "here"
-    own = {"rules": ("ottt",), "seeds": 2, "threshold": 0.1, "snapshots": 5, "grid": 3, "loss_samples": 7, "out": out}
+    own = {"rules": ("approx-otpe",), "seeds": 2, "threshold": 0.1, "snapshots": 5, "grid": 3, "loss_samples": 7, "out": out}
     return LandscapeConfig(**{**SMALL, **own})
 
 
@@ -45,7 +45,7 @@ def model(folder, k, network):
 
 def test_bptt_comes_along_and_every_network_has_its_own_plane(study, config):
     seen, _, _ = study
-    assert [*seen.steps] == ["bptt", "ottt"]
+    assert [*seen.steps] == ["bptt", "approx-otpe"]
     for network in (0, 1):
         first, last = (model(config.out / "bptt-offline", k, network) for k in (0, -1))
         through = plane(first, last)
@@ -56,10 +56,10 @@ def test_bptt_comes_along_and_every_network_has_its_own_plane(study, config):
             np.testing.assert_allclose(seen.explained[rule][network], [share for _, share in expected], rtol=1e-5)
         np.testing.assert_allclose(seen.coordinates["bptt"][network][-1], [seen.length["bptt"][network], 0], atol=1e-6)
         assert seen.explained["bptt"][network][-1] == pytest.approx(1, abs=1e-6)
-        assert seen.explained["ottt"][network][-1] < 0.999
+        assert seen.explained["approx-otpe"][network][-1] < 0.999
     assert (seen.apart["bptt"] == 0).all()
-    assert (seen.apart["ottt"] > 0).all()
-    np.testing.assert_allclose(seen.landscape.coordinates["ottt"], seen.coordinates["ottt"][0], atol=1e-6)
+    assert (seen.apart["approx-otpe"] > 0).all()
+    np.testing.assert_allclose(seen.landscape.coordinates["approx-otpe"], seen.coordinates["approx-otpe"][0], atol=1e-6)
     assert seen.landscape.loss.shape == (3, 3)
     assert np.isfinite(seen.landscape.loss).all()
 
@@ -85,16 +85,17 @@ def test_numbers_and_section_are_written(study, config, drawn):
     seen, _, _ = study
     found = np.load(config.out / "landscape.npz")
     np.testing.assert_array_equal(found["loss"], seen.landscape.loss)
-    np.testing.assert_array_equal(found["explained.ottt"], seen.explained["ottt"])
+    np.testing.assert_array_equal(found["explained.approx-otpe"], seen.explained["approx-otpe"])
     section = from_json((config.out / "section.json").read_text())
     contours, shares = (figure.panels[0] for figure in section.figures)
-    assert [path.name for path in contours.paths] == ["bptt", "ottt"]
+    assert [path.name for path in contours.paths] == ["bptt", "approx-otpe"]
     np.testing.assert_allclose(contours.heights, seen.landscape.loss, rtol=1e-5)
-    np.testing.assert_allclose(contours.paths[1].x, seen.coordinates["ottt"][0, :, 0], rtol=1e-5)
-    np.testing.assert_allclose(shares.lines[1].y, seen.explained["ottt"][:, 1:].mean(0), rtol=1e-5)
-    np.testing.assert_allclose(shares.lines[1].spread, seen.explained["ottt"][:, 1:].std(0), rtol=1e-4)
-    assert section.tables[0].rows[1][:2] == ["ottt", pytest.approx(seen.explained["ottt"][:, -1].mean(), rel=1e-5)]
-    assert re.search(r"explains of each way: BPTT 100 ± 0 %, OTTT \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
+    np.testing.assert_allclose(contours.paths[1].x, seen.coordinates["approx-otpe"][0, :, 0], rtol=1e-5)
+    np.testing.assert_allclose(shares.lines[1].y, seen.explained["approx-otpe"][:, 1:].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(shares.lines[1].spread, seen.explained["approx-otpe"][:, 1:].std(0), rtol=1e-4)
+    last = seen.explained["approx-otpe"][:, -1]
+    assert section.tables[0].rows[1][:2] == ["approx-otpe", f"{last.mean():.3f} ± {last.std():.3f}"]
+    assert re.search(r"explains of each way: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
     assert section.command.startswith("otpe landscape --steps 12 --batch 4 --seeds 2")
     assert section.settings["snapshots"] == 5
     assert section.machine["versions"]["otpe"] == otpe.__version__
@@ -103,11 +104,11 @@ def test_numbers_and_section_are_written(study, config, drawn):
 
 def test_another_grid_trains_nothing_again(study, config, monkeypatch, capsys):
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
-    before = np.load(config.out / "landscape.npz")["coordinates.ottt"]
+    before = np.load(config.out / "landscape.npz")["coordinates.approx-otpe"]
     assert cli.main(["landscape", "--resume", "--out", str(config.out), "--grid", "2"]) == 0
     found = np.load(config.out / "landscape.npz")
     assert found["loss"].shape == (2, 2)
-    np.testing.assert_array_equal(found["coordinates.ottt"], before)
+    np.testing.assert_array_equal(found["coordinates.approx-otpe"], before)
     said = capsys.readouterr().out
     assert "explained at the end" in said
     assert f"Numbers: {config.out / 'landscape.npz'}" in said
@@ -127,10 +128,10 @@ def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
 
 
 def test_without_bptt_there_is_no_plane(study, config):
-    runs = {"ottt": snapshots.read(config.out / "ottt-offline")}
-    with pytest.raises(ValueError, match=r"there are runs of ottt, but none of bptt, whose plane it is. Train it too"):
+    runs = {"approx-otpe": snapshots.read(config.out / "approx-otpe-offline")}
+    with pytest.raises(ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"):
         planes.look(otpe.dense([8, 6, 3]), runs, None)
-    results = [otpe.load(config.out / "ottt-offline")]
+    results = [otpe.load(config.out / "approx-otpe-offline")]
 
     class Diverged(SimpleNamespace):
         def __call__(self):

@@ -107,11 +107,12 @@ def _heat(panel: Heat, axes: Any, colours: tuple[float, float]) -> None:
     low, high = colours
     mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="viridis", edgecolors="none", vmin=low, vmax=high)
     small = 7.5 if len(panel.columns) <= 8 else 6
+    form = _digits(values)
     for (i, j), value in np.ndenumerate(values):
         if math.isfinite(value):
             red, green, blue, _ = mesh.cmap(mesh.norm(value))
             colour = DARK if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else LIGHT
-            text = f"{value:.3g}" + (f"\n± {spread[i, j]:.1g}" if math.isfinite(spread[i, j]) else "")
+            text = f"{value:{form}}" + (f"\n± {spread[i, j]:{form}}" if math.isfinite(spread[i, j]) else "")
         else:
             colour, text = "#808080", "–"
         axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=small, color=colour, linespacing=1.1)
@@ -122,6 +123,14 @@ def _heat(panel: Heat, axes: Any, colours: tuple[float, float]) -> None:
     axes.spines[:].set_visible(False)
     if panel.unit:
         axes.set_title(f"{panel.title}\n{panel.unit}" if panel.title else panel.unit, parse_math=False)
+
+
+def _digits(values: Any) -> str:
+    """How to write the numbers of one map: three digits of most, and as many decimals of all, if they are alike."""
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not sizes.size or sizes.max() >= 1e4 or sizes.min() < sizes.max() / 100:
+        return ".3g"
+    return f".{max(0, 2 - math.floor(math.log10(np.median(sizes))))}f"
 
 
 def _contours(panel: Contours, axes: Any, looks: Looks) -> None:

@@ -11,7 +11,7 @@ from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Tabl
 from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
-from otpe.runs import compare, guards, settings, snapshots, task
+from otpe.runs import compare, guards, settings, snapshots, spread, task
 from otpe.runs.compare import Comparison
 from otpe.runs.config import CompareConfig, Settings
 from otpe.runs.task import Splits
@@ -90,7 +90,10 @@ def section(seen: Seen, *, name: str = "landscape", title: str = "Loss landscape
 
 def _map(seen: Seen, title: str) -> Figure:
     found = seen.landscape
-    ways = [Path(name=rule, x=at[:, 0].tolist(), y=at[:, 1].tolist()) for rule, at in found.coordinates.items()]
+    ways = [
+        Path(name=rule, x=found.coordinates[rule][:, 0].tolist(), y=found.coordinates[rule][:, 1].tolist())
+        for rule in seen.explained
+    ]
     panel = Contours(
         title=title,
         x="towards BPTT's final model",
@@ -113,8 +116,8 @@ def _shares(seen: Seen, of: str) -> Figure:
     lines = []
     for rule, share in seen.explained.items():
         known = share[:, 1:]  # at the start there is no way yet
-        spread = known.std(0).tolist() if len(known) > 1 else None
-        lines.append(Line(name=rule, x=seen.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=spread))
+        σ = known.std(0).tolist() if len(known) > 1 else None
+        lines.append(Line(name=rule, x=seen.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=σ))
     panel = Lines(
         title="How much the plane explains", x="mini-batches", y="share of the way", lines=lines, y_range=(0, 1)
     )
@@ -123,11 +126,11 @@ def _shares(seen: Seen, of: str) -> Figure:
 
 
 def _table(seen: Seen, of: str) -> Table:
-    columns = ["rule", "explained at the end", "σ", "from start to end", "σ", "from BPTT's end", "σ"]
-    rows = []
-    for rule, share in seen.explained.items():
-        numbers = (share[:, -1], seen.length[rule], seen.apart[rule])
-        rows.append([rule, *(float(x) for values in numbers for x in (values.mean(), values.std()))])
+    columns = ["rule", "explained at the end", "from start to end", "from BPTT's end"]
+    rows = [
+        [rule, spread.text(share[:, -1]), spread.text(seen.length[rule], 2), spread.text(seen.apart[rule], 2)]
+        for rule, share in seen.explained.items()
+    ]
     caption = f"Share of each way that the plane explains, and distances |θ − θ'| of all weights together; {of}."
     return Table(name="ways", caption=caption, columns=columns, rows=rows)
 
