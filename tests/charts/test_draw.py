@@ -153,7 +153,13 @@ def test_a_long_line_has_not_too_many_points():
 )
 def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(values, spread, texts):
     shown = Heat(
-        title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values], spread=None if spread is None else [spread]
+        title="",
+        x="",
+        y="",
+        columns=["1", "2"],
+        rows=["1"],
+        values=[values],
+        spread=None if spread is None else [spread],
     )
     (axes, *_) = draw._canvas([shown], {}, (0.0, 1.0)).axes
     assert [text.get_text() for text in axes.texts] == texts

@@ -74,6 +74,11 @@ def test_a_single_run(runs):
     assert found.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
 
 
+def test_several_draws_are_named(runs):
+    runs.train("run", draws=2)
+    assert "mean ± σ of 2 networks on 2 draws." in only(runs).section.lead
+
+
 def test_what_the_command_cannot_do(runs):
     runs.train("run", own_net="a network")
     assert only(runs).section.command == ""

@@ -27,7 +27,15 @@ SMALL = {
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     out = tmp_path_factory.mktemp("landscape") / "here"
-    own = {"rules": ("approx-otpe",), "seeds": 2, "threshold": 0.1, "snapshots": 5, "grid": 3, "loss_samples": 7, "out": out}
+    own = {
+        "rules": ("approx-otpe",),
+        "seeds": 2,
+        "threshold": 0.1,
+        "snapshots": 5,
+        "grid": 3,
+        "loss_samples": 7,
+        "out": out,
+    }
     return LandscapeConfig(**{**SMALL, **own})
 
 
@@ -95,7 +103,9 @@ def test_numbers_and_section_are_written(study, config, drawn):
     np.testing.assert_allclose(shares.lines[1].spread, seen.explained["approx-otpe"][:, 1:].std(0), rtol=1e-4)
     last = seen.explained["approx-otpe"][:, -1]
     assert section.tables[0].rows[1][:2] == ["approx-otpe", f"{last.mean():.3f} ± {last.std():.3f}"]
-    assert re.search(r"explains of each way: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead)
+    assert re.search(
+        r"explains of each way: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead
+    )
     assert section.command.startswith("otpe landscape --steps 12 --batch 4 --seeds 2")
     assert section.settings["snapshots"] == 5
     assert section.machine["versions"]["otpe"] == otpe.__version__
@@ -129,7 +139,9 @@ def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
 
 def test_without_bptt_there_is_no_plane(study, config):
     runs = {"approx-otpe": snapshots.read(config.out / "approx-otpe-offline")}
-    with pytest.raises(ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"):
+    with pytest.raises(
+        ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"
+    ):
         planes.look(otpe.dense([8, 6, 3]), runs, None)
     results = [otpe.load(config.out / "approx-otpe-offline")]
 

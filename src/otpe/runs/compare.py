@@ -141,7 +141,8 @@ def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainCo
 
 
 def title(config: CompareConfig) -> str:
-    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {section.networks(config.seeds)}"
+    whose = section.networks(config.seeds, config.draws)
+    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {whose}"
 
 
 def table(results: list[Result]) -> str:

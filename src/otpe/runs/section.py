@@ -42,8 +42,9 @@ def learning_curves(runs: Sequence[Trained], caption: str) -> Figure:
 
 def of_run(name: str, about: Mapping[str, Any], result: Mapping[str, Any] | None, run: Trained) -> Section:
     """A single run: its config.json, its result, if it has one yet, and its curves."""
+    whose = networks(about["seeds"], about.get("draws", 1))
     done = f"{about['steps']:,} mini-batches of {about['batch']}" if result else "not finished"
-    lead = f"{shown(run.rule)} on {about['dataset']}, {run.mode}, {done}, {networks(about['seeds'])}."
+    lead = f"{shown(run.rule)} on {about['dataset']}, {run.mode}, {done}, {whose}."
     if result:
         lead += f" Test accuracy {spread.text(result['test_accuracy'])}."
     own = [key.removeprefix("own_") for key in about if key.startswith("own_")]
@@ -51,7 +52,7 @@ def of_run(name: str, about: Mapping[str, Any], result: Mapping[str, Any] | None
         name=name,
         title=f"{shown(run.rule)}, {run.mode}, on {about['dataset']}",
         lead=lead,
-        figures=[learning_curves([run], f"While training, {networks(about['seeds'])}.")],
+        figures=[learning_curves([run], f"While training, {whose}.")],
         tables=[] if result is None else [_numbers(result)],
         remarks=[f"Trained from Python, with a {', '.join(own)} of its own: no command does the same."] if own else [],
         command="" if own else command("train", TrainConfig, about),
@@ -84,8 +85,8 @@ def machine(about: Mapping[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in MACHINE if name in about}
 
 
-def networks(seeds: int) -> str:
-    return "1 network" if seeds == 1 else f"mean ± σ of {seeds} networks"
+def networks(seeds: int, draws: int = 1) -> str:
+    return "1 network" if seeds == 1 else f"mean ± σ of {seeds} networks" + f" on {draws} draws" * (draws > 1)
 
 
 def _curve(run: Trained, key: str) -> Line:
