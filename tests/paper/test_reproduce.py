@@ -56,14 +56,19 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, c
     section = told(config, "offline-digits")
     assert section.against
     assert section.remarks[-1:] == [
-        "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: otpe"
-        f" data shd --root {config.root} --download, and the same command without --digits."
+        "Not the official SHD files, on which the paper's numbers are, but my digits. For those: otpe data shd --root"
+        f" {config.root} --download, and the same command without --digits."
     ]
+    assert section.apart == ["coarser", "other recordings"]
+    assert "--digits 'my digits'" in section.command
     assert "my digits" in section.lead
     assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]
     assert section.settings["bins"] == 20
     assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "which these recordings do not have"
-    assert not any("official" in remark for remark in told(config, ITEM).remarks)
+    other = told(config, ITEM)
+    assert not any("official" in remark for remark in other.remarks)
+    assert other.apart == ["coarser"]
+    assert "--digits" not in other.command, "it has no use for them"
 
 
 def test_complexity_says_what_it_was_measured_with(ran, config, monkeypatch):

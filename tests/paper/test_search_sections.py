@@ -51,8 +51,9 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     told = online.section({"otpe": search["otpe"][1], "ostl": None}, search, 10, "R-Randman")
     assert [line.name for line in told["figures"][0].panels[0].lines] == ["otpe"]
     accuracies, rates = told["tables"]
-    assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "one", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
-    assert accuracies.rows[1][1] == "no run"
+    assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
+    assert accuracies.rows[1] == ["ostl", "no run", "", "", ""]
+    assert len(accuracies.columns) == 5, "one draw has no spread of draws"
     assert rates == online.tried(search, 10)
     short = online.section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
     assert short.rows[0][1] == "0.700 ± 0.000", (
@@ -122,7 +123,8 @@ def test_slopes_give_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
         "ostl": {},
     }  # fmt: skip
     told = digits.slopes(found, "my digits")
-    panels = told["figures"][0].panels
+    panels = [panel for figure in told["figures"] for panel in figure.panels]
+    assert [figure.name for figure in told["figures"]] == ["slopes-3", "slopes-5"]
     assert [panel.title for panel in panels] == ["OTPE, 3 layers", "OSTL, 3 layers", "OTPE, 5 layers", "OSTL, 5 layers"]
     assert isinstance(panels[0], Heat)
     assert (panels[0].columns, panels[0].rows, panels[0].x, panels[0].y) == (

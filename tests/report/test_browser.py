@@ -17,6 +17,9 @@ HOVER = """(() => {
   return [tip.hidden, tip.textContent];
 })()"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SCROLLS = (
+    "[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth > box.clientWidth, box.tabIndex === 0])"
+)
 LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 OTHER_PAPER = f"document.getElementById('theme').click(), {PAPER}"
@@ -49,5 +52,8 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
         browser.open(address, width=width, height=700, features=dark, media=medium)
         assert browser.evaluate(PAPER) == paper
         assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone, all on the paper"
+        reached = browser.evaluate(SCROLLS)
+        assert all(scrolls == by_keys for scrolls, by_keys in reached)
+        assert any(scrolls for scrolls, _ in reached) == (medium == "screen"), "wide tables scroll, but not on paper"
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
     assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []

@@ -12,7 +12,7 @@ from sample_sections import LINES, NAN, figure, section
 from tiny_runs import fingerprints
 
 from otpe import cli, files
-from otpe.charts.kinds import Against, Figure, Line, Lines, Table
+from otpe.charts.kinds import Against, Figure, Line, Lines, Table, from_json, to_json
 from otpe.reporting import page, parts, words
 from otpe.reporting.find import Found
 from otpe.reporting.run import report
@@ -79,6 +79,20 @@ def test_the_paper_beside_ours(tmp_path):
     assert 'class="number far">2.0<' in far
     overview = plain(made(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
+    assert "Differences are ours less the paper's." in overview
+    assert "Differences" not in plain(made(tmp_path, section(figures=[], against=[]))), (
+        "where there is nothing to compare"
+    )
+    for percent in (True, False):
+        assert words.difference(Against(what="", rule="", paper=0.5, ours=0.49999, percent=percent)).startswith("+0.0")
+
+
+def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
+    told = section(figures=[], apart=["coarser", "other recordings <i>"])
+    overview = made(tmp_path, told).split("</tbody>")[0]
+    assert '<span class="apart">coarser, other recordings &lt;i&gt;</span>' in overview
+    assert from_json(to_json(told)).apart == ["coarser", "other recordings <i>"]
+    assert '"apart"' not in to_json(section()), "as it was before there was any"
 
 
 def test_differences_are_counted_in_both_spreads():

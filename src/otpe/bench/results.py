@@ -36,7 +36,7 @@ def blank(config: BenchConfig) -> dict[str, Any]:
         "otpe": otpe.__version__,
         "jax": jax.__version__,
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "backend": device.platform,
         "device": device.device_kind,

@@ -145,6 +145,7 @@ class Section:
     settings: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
     seconds: float = math.nan  # that the computing took
+    apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot simply be compared
 
 
 FORMAT = 1  # of section.json

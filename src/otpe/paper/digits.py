@@ -63,8 +63,9 @@ def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: st
     """By rule, then by (layers, width, slope)."""
     points = sorted({point for found in runs.values() for point in found})
     depths, widths, steep = [sorted({point[i] for point in points}) for i in range(3)]
-    panels = []
+    drawn = []
     for depth in depths:
+        panels = []
         for rule, found in runs.items():
             tests = [
                 [found[depth, w, s].test if (depth, w, s) in found else np.array([np.nan]) for w in widths]
@@ -78,6 +79,8 @@ def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: st
                     spread=[[float(spread.std(x)) for x in row] for row in tests],
                 )
             )  # fmt: skip
+        caption = f"{depth} layers. {data}, offline; mean ± σ over networks."
+        drawn.append(Figure(name=f"slopes-{depth}", caption=caption, panels=panels))
     best = []
     for rule, found in runs.items():
         if found:
@@ -87,7 +90,7 @@ def slopes(runs: Mapping[str, Mapping[tuple[int, int, int], Finished]], data: st
     columns = ["rule", "layers", "width", "slope", "test"]
     return {
         "lead": f"Test accuracy over the surrogate's slope, the width and the number of layers, offline, on {data}.",
-        "figures": [Figure(name="slopes", caption=f"{data}, offline; mean over networks.", panels=panels)],
+        "figures": drawn,
         "tables": [Table(name="best", caption=caption, columns=columns, rows=best)],
     }
 

@@ -34,20 +34,22 @@ def curves(runs: Runs, name: str, caption: str) -> Figure:
 
 
 def accuracies(runs: Runs, last: int) -> Table:
+    several = any(run and len(_draws(run, last)) > 1 for run in runs.values())
+    columns = ["rule", "validation", *["means of draws"] * several, "test", "loss", "learning rate"]
     rows = []
     for rule, run in runs.items():
         if not run:
-            rows.append([rule, "no run", "", "", "", ""])
+            rows.append([rule, "no run", *[""] * (len(columns) - 2)])
             continue
         ends, draws = run.last("valid_accuracy", last), _draws(run, last)
         between = f"{np.nanmin(draws):.3f} to {np.nanmax(draws):.3f}" if len(draws) > 1 else "one"
         rest = (spread.text(run.test), spread.text(run.last("loss", last)), f"{run.result['learning_rate']:g}")
-        rows.append([rule, spread.text(ends), between, *rest])
+        rows.append([rule, spread.text(ends), *[between] * several, *rest])
     return Table(
         name="accuracies",
         caption=f"Validation accuracy and training loss, mean of the last {last:,} mini-batches, and test accuracy with"
         " the weights of the best validation; mean ± σ over all networks.",
-        columns=["rule", "validation", "means of draws", "test", "loss", "learning rate"],
+        columns=columns,
         rows=rows,
     )
 

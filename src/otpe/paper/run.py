@@ -31,8 +31,8 @@ MADE_SMALL = (
     "Quick: everything is made small, to see that it runs. Nothing here can be compared with the paper's numbers."
 )
 NOT_OFFICIAL = (
-    "These recordings are not known to be the official SHD files, on which the paper's numbers are. For those: {}, and"
-    " the same command without --digits."
+    "Not the official SHD files, on which the paper's numbers are, but {}. For those: {}, and the same command without"
+    " --digits."
 )
 OFFICIAL = "Spiking Heidelberg Digits"
 
@@ -132,20 +132,24 @@ class Reproduction:
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
         remarks += [self.left_out[name]] if name in self.left_out else []
+        apart = []
         if self.plan.scale.name == "full":
-            remarks += coarser(needed, item.needs(Plan(FINE, self.config)))
+            less = coarser(needed, item.needs(Plan(FINE, self.config)))
+            remarks, apart = remarks + less, ["coarser"] * len(less)
         if self.config.quick:
-            parts, remarks = {**parts, "against": ()}, [*remarks, MADE_SMALL]
+            parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], ["made small"]
         elif item.digits and self.data != OFFICIAL and name not in self.left_out:
-            remarks.append(NOT_OFFICIAL.format(fetch.command("shd", self.config.root)))
+            remarks.append(NOT_OFFICIAL.format(self.data, fetch.command("shd", self.config.root)))
+            apart.append("other recordings")
         return Section(
             **{"seconds": seconds + time.monotonic() - began, "settings": _settings(needed), **parts},
             name=name,
             title=item.title,
             where=item.where,
             remarks=remarks,
-            command=command(self.config, name),
+            command=command(self.config if item.digits else replace(self.config, digits=None), name),
             machine=self._machine(needed),
+            apart=apart or None,
         )
 
     def _machine(self, needed: Sequence[Planned]) -> dict[str, Any]:

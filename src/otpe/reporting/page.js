@@ -50,6 +50,15 @@
   }
   addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
+  // What scrolls sideways can be scrolled by keys.
+  const reach = () => {
+    for (const box of document.querySelectorAll(".scroll")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; else box.removeAttribute("tabindex");
+    }
+  };
+  reach();
+  addEventListener("resize", reach);
+
   // Commands can be copied.
   for (const box of document.querySelectorAll(".command")) {
     const button = document.createElement("button"), pre = box.querySelector("pre");

@@ -22,6 +22,11 @@ STATES = {
 }  # fmt: skip
 
 
+EXPLAINED = """<p>Differences are ours less the paper's. Of each section the number is named that lies furthest from
+the paper's, counted in σ, the spread of both; below it stands what else is not as in the paper. The remarks of a
+section say why. Sections may share runs, and their time.</p>"""
+
+
 def page(title: str, found: Sequence[Found], folder: Path) -> str:
     """All of it, as one file. The files of its figures and tables are written to the folder."""
     anchors, titles = _anchors(found), _titles(found)
@@ -30,6 +35,7 @@ def page(title: str, found: Sequence[Found], folder: Path) -> str:
         "title": text(title),
         "about": text(_about(found)),
         "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
+        "explained": EXPLAINED if any(each.section and each.section.against for each in found) else "",
         "overview": "".join(line for line, _ in shown_as),
         "sections": "\n".join(body for _, body in shown_as),
         "css": (HERE / "page.css").read_text(encoding="utf-8"),
@@ -86,7 +92,13 @@ def _line(each: Found, anchor: str, title: str) -> str:
         counted = f" ({sigmas:.1f} σ)" if sigmas == sigmas else ""
         differs = f"{words.difference(most)}{counted}: {shown(most.rule)}, {most.what}"
     where = section.where if section and section.where else words.MISSING
-    cells = [text(where), _badge(each), text(differs), words.duration(section.seconds) if section else words.MISSING]
+    apart = f'<span class="apart">{text(", ".join(section.apart))}</span>' if section and section.apart else ""
+    cells = [
+        text(where),
+        _badge(each),
+        text(differs) + apart,
+        words.duration(section.seconds) if section else words.MISSING,
+    ]
     row = "".join(f"<td{' class=none' if cell == words.MISSING else ''}>{cell}</td>" for cell in cells)
     return f'<tr><th scope="row"><a href="#{anchor}">{text(title)}</a></th>{row}</tr>'
 

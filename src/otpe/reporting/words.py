@@ -37,7 +37,8 @@ def measured(value: float, spread: float, percent: bool) -> str:
 def difference(each: Against) -> str:
     if not math.isfinite(each.ours - each.paper):
         return MISSING
-    text = f"{100 * (each.ours - each.paper):+.1f} points" if each.percent else f"{each.ours - each.paper:+.3f}"
+    apart = each.ours - each.paper
+    text = f"{round(100 * apart, 1) + 0.0:+.1f} points" if each.percent else f"{round(apart, 3) + 0.0:+.3f}"  # no −0
     return text.replace("-", "−")
 
 

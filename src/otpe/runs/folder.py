@@ -143,7 +143,7 @@ def provenance() -> dict[str, Any]:
         "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},
         "commit": commit(),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "device": f"{device.platform}: {device.device_kind}",
     }
 

@@ -105,9 +105,9 @@ def _map(seen: Seen, title: str) -> Figure:
         paths=ways,
     )
     caption = (
-        f"Loss of the first network on {seen.samples:,} samples of validation, over the plane through the initial"
-        " model, at (0, 0), and BPTT's final one, on the horizontal axis; every rule's way projected into"
-        " it. Distances are those of all weights together."
+        f"Loss, shaded where it is high, of the first network on {seen.samples:,} samples of validation, over the plane"
+        " through the initial model, at (0, 0), and BPTT's final one, on the horizontal axis; every rule's way"
+        " projected into it. Distances are those of all weights together."
     )
     return Figure(name="landscape", caption=caption, panels=[panel])
 
