@@ -28,7 +28,7 @@ def load(path: str | Path, net: Network | None = None) -> Result:
             f"{where} holds a comparison. Name the folder of one of its runs: {runs or 'none is finished'}."
         )
     config = folder.stored(TrainConfig, where)
-    newest = checkpoint.newest(where / "checkpoints")
+    newest = checkpoint.newest(where / "checkpoints", last=config.steps)
     if not (where / "result.json").exists():
         raise FileNotFoundError(
             f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}"

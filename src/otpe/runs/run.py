@@ -108,7 +108,7 @@ class Run:
         steps, began = strides * recipe.stride, self.seconds
         self.seconds += pace.ended(strides)
         if not finite.all():
-            saved = checkpoint.newest(self.folder.checkpoints)
+            saved = checkpoint.newest(self.folder.checkpoints, last=self.config.steps)
             raise guards.diverged(self._one_step, before, steps, self.networks.seed, self._learning_rate, saved)
         self.state = state
         each = (self.seconds - began) / steps

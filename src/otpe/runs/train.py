@@ -100,7 +100,7 @@ def _networks(config: TrainConfig, splits: Splits) -> Networks:
 
 def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool) -> tuple[State, float]:
     """Where the run is: at its newest checkpoint, or at the start."""
-    path = checkpoint.newest(opened.checkpoints)
+    path = checkpoint.newest(opened.checkpoints, last=mine["steps"])
     if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
         raise FileNotFoundError(
             f"{opened.path} holds a finished run whose last checkpoint is gone. Its numbers are in result.json; for its"

@@ -49,6 +49,14 @@ class Learned(NamedTuple):
     spikes: np.ndarray  # [T, classes] of the output neurons
 
 
+class NotFiniteError(FloatingPointError):
+    """Weights, membranes or traces are not finite any more."""
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text)
+        self.step = step  # where it was found
+
+
 class _Host(NamedTuple):
     """What changes with the memory, but is not on the device."""
 
@@ -248,7 +256,8 @@ class StreamLearner:
             host, memory = self._cell.host, {name: np.array(leaf) for name, leaf in _plain(self._memory).items()}
         unsound = [name for name, array in memory.items() if not name.startswith("opt_state") and not _finite(array)]
         if unsound:
-            raise FloatingPointError(f"{path} was not written: {unsound[0]} has numbers that are not finite. {REMEDY}")
+            text = f"{path} was not written: {unsound[0]} has numbers that are not finite. {REMEDY}"
+            raise NotFiniteError(text, host.steps)
         said = more | {
             "net": described.network(how.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
@@ -368,7 +377,7 @@ def _refuse_if_not_finite(what: str, params: Any) -> None:
             raise ValueError(f"{what} has weights that are not finite, in {name}. Use finite ones, of an earlier step.")
 
 
-def _not_finite(step: int, last: int) -> FloatingPointError:
-    return FloatingPointError(
-        f"step {step:,}: weights or membranes are not finite any more (the learner is at step {last:,}). {REMEDY}"
+def _not_finite(step: int, last: int) -> NotFiniteError:
+    return NotFiniteError(
+        f"step {step:,}: weights or membranes are not finite any more (the learner is at step {last:,}). {REMEDY}", step
     )
