@@ -80,7 +80,7 @@ class Folder:
         path = self.path / "metrics.jsonl"
         kept = [line for line in self.metrics() if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        if path.exists() and path.read_bytes() != text.encode():
+        if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
 
     def close(self) -> None:
@@ -94,11 +94,13 @@ class Folder:
         path, lines = self.path / "metrics.jsonl", "".join(self.waiting)
         self.waiting, self.written = [], time.monotonic()
         try:
-            with path.open("a") as file:
+            with files.append(path) as file:
                 file.write(lines)
                 file.flush()
                 if to_disk:
                     os.fsync(file.fileno())
+        except files.NotPlainError:
+            raise
         except OSError as error:
             raise OSError(f"{path} cannot be written: {error.strerror}. Make room, and go on with resume") from None
 
@@ -214,7 +216,7 @@ def stored(kind: type[Config], path: Path) -> Config:
 
 
 def locked(path: Path) -> IO[str]:
-    lock = (path / ".lock").open("w")
+    lock = files.append(path / ".lock")  # never emptied: it may be another name of a file that somebody needs
     try:
         import fcntl
     except ImportError:  # Windows has no flock
