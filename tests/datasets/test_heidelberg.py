@@ -282,6 +282,13 @@ def test_what_is_there_is_never_overwritten(server, tmp_path):
     assert mine.read_bytes() == content
 
 
+def test_a_download_whose_place_is_taken(server, tmp_path):
+    """By a pipe, which would make us wait, or by a folder."""
+    (tmp_path / "shd_train.h5.zip").mkdir()
+    with pytest.raises(OSError, match=r"shd_train.h5.zip is there, but is no file. Move it away, or name another fol"):
+        datasets.shd(tmp_path, download=True)
+
+
 def test_offline(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_OFFLINE", "1")
     with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids to fetch it"):
