@@ -2,15 +2,71 @@
 
 import os
 import secrets
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+}
+CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # each where the system has it
+
+
+class NotPlainError(OSError):
+    """Where a file of ours should be, there is something else."""
+
+
+def other_than_file(mode: int) -> str | None:
+    """What this is, by its mode, if it is no plain file."""
+    return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+def open_plain(path: Path, flags: int) -> int:
+    """A descriptor of a plain file.
+
+    Never of what a link leads to, which may be somebody else's. And never waits, as a named pipe would make us do.
+    """
+    with suppress(FileNotFoundError):  # the flags may ask for a new one
+        _check_plain(path, path.lstat())
+    for name in CAREFUL:
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _check_plain(path, os.fstat(descriptor))  # something else may have come there since
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def append(path: Path) -> IO[str]:
+    """Open a plain file to append to it, a new one if there is none. One that has another name too is refused."""
+    descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise NotPlainError(
+            f"{path} is a hard link: the same file has another name too, and would change there. Put a copy in its"
+            " place."
+        )
+    return os.fdopen(descriptor, "a")
+
+
+def _check_plain(path: Path, about: os.stat_result) -> None:
+    other = other_than_file(about.st_mode)
+    if other:
+        raise NotPlainError(f"{path} is {other}, expected a plain file. Move it away.")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside the target, flush to the disk, then rename over it."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:  # a new one, through no link
             file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())

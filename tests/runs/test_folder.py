@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ import pytest
 from tiny_runs import TINY, arguments, fingerprints, state, steps_of
 
 import otpe
-from otpe import cli
-from otpe.runs import loop
+from otpe import cli, files
+from otpe.runs import folder, loop, read
 
 
 def main(*args):
@@ -99,6 +100,46 @@ def test_the_folder_is_free_again_after_a_refusal_and_after_a_run(finished):
     with (finished / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         assert not lock.closed
+
+
+KINDS = {
+    "a symbolic link": lambda path, target: path.symlink_to(target),
+    "a folder": lambda path, target: path.mkdir(),
+    "a named pipe": lambda path, target: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
+def test_what_stands_in_the_place_of_a_file(tmp_path, what, name):
+    """It is refused at once: what a link leads to stays as it is, and no pipe is waited for."""
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    KINDS[what](tmp_path / name, target)
+    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # else code that opens it hangs
+    message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
+    with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
+        folder.Folder(tmp_path, lock, ["{}\n"]).settle()
+    assert target.read_text() == "mine"
+    if held is not None:
+        os.close(held)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    os.mkfifo(tmp_path / "config.json")
+    assert read.read_metrics(tmp_path) == []
+    with pytest.raises(ValueError, match=r"config.json is damaged: no plain file. Name another folder."):
+        read.read_json(tmp_path / "config.json")
+
+
+def test_a_link_in_a_run_folder_gets_a_sentence(finished, no_training, tmp_path, capsys):
+    (tmp_path / "precious").write_text("mine")
+    (finished / ".lock").unlink()
+    (finished / ".lock").symlink_to(tmp_path / "precious")
+    assert main("--resume", "--out", finished) == 2
+    assert f"{finished / '.lock'} is a symbolic link, expected a plain file. Move it away." in capsys.readouterr().err
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_metrics_behind_the_checkpoint_are_measured_again(unfinished, trained):

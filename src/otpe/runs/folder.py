@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -24,7 +23,7 @@ import jax
 
 import otpe
 from otpe import files
-from otpe.runs import checkpoint
+from otpe.runs import checkpoint, commit
 from otpe.runs.config import FREE
 from otpe.runs.read import FORMAT, read_json, read_metrics
 
@@ -80,7 +79,7 @@ class Folder:
         path = self.path / "metrics.jsonl"
         kept = [line for line in self.metrics() if line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        if path.exists() and path.read_bytes() != text.encode():
+        if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
 
     def close(self) -> None:
@@ -94,11 +93,13 @@ class Folder:
         path, lines = self.path / "metrics.jsonl", "".join(self.waiting)
         self.waiting, self.written = [], time.monotonic()
         try:
-            with path.open("a") as file:
+            with files.append(path) as file:
                 file.write(lines)
                 file.flush()
                 if to_disk:
                     os.fsync(file.fileno())
+        except files.NotPlainError:
+            raise
         except OSError as error:
             raise OSError(f"{path} cannot be written: {error.strerror}. Make room, and go on with resume") from None
 
@@ -142,22 +143,10 @@ def provenance() -> dict[str, Any]:
     return {
         "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},
-        "commit": commit(),
+        "commit": commit.of(Path(otpe.__file__).parent),
         "platform": f"{platform.system()} {platform.machine()}",
         "device": f"{device.platform}: {device.device_kind}",
     }
-
-
-def commit() -> str | None:
-    """Of the source of otpe, where it lies in a git checkout; with a + where something was changed since."""
-    here = Path(otpe.__file__).parent
-    try:
-        tracked = _git(here, "ls-files", "--error-unmatch", "__init__.py")
-        return (
-            _git(here, "rev-parse", "HEAD") + "+" * bool(_git(here, "status", "--porcelain", ".")) if tracked else None
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
@@ -214,7 +203,7 @@ def stored(kind: type[Config], path: Path) -> Config:
 
 
 def locked(path: Path) -> IO[str]:
-    lock = (path / ".lock").open("w")
+    lock = files.append(path / ".lock")  # never emptied: it may be another name of a file that somebody needs
     try:
         import fcntl
     except ImportError:  # Windows has no flock
@@ -227,8 +216,3 @@ def locked(path: Path) -> IO[str]:
             f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it."
         ) from None
     return lock
-
-
-def _git(where: Path, *args: str) -> str:
-    ran = subprocess.run(["git", *args], cwd=where, capture_output=True, text=True, timeout=10, check=True)
-    return ran.stdout.strip()

@@ -13,6 +13,8 @@ class OtherFormatError(ValueError):
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("no plain file")
         found = json.loads(path.read_text())
         if not isinstance(found, dict):
             raise ValueError("no object")
@@ -29,7 +31,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """All whole lines; the last may have been cut short by a kill."""
     path, found = folder / "metrics.jsonl", []
-    for text in path.read_text(errors="replace").splitlines() if path.exists() else ():
+    for text in path.read_text(errors="replace").splitlines() if path.is_file() else ():
         try:
             line = json.loads(text)
         except ValueError:
