@@ -219,3 +219,52 @@ def test_config_tells_settings_versions_and_data(trained):
     assert config["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert config["hidden"] == [6]
     assert config.keys() >= {"commit", "device", "platform", "data"}
+
+
+def lines_of(folder):
+    return (folder / "metrics.jsonl").read_text().splitlines()
+
+
+def test_a_damaged_line_takes_no_other_with_it(unfinished, trained):
+    first, *rest = lines_of(unfinished)
+    torn = [first[:40], "null", '{"step": true}', "[" * 100_000, "", '{"step": 5', "\x00" * 9]
+    (unfinished / "metrics.jsonl").write_text("\n".join([*torn, first, *rest]) + "\n")
+    message = (
+        r"metrics.jsonl is damaged: lines 1, 2, 3, 4, 5, … \(7\) are left out. The run goes on after step 8 all the"
+    )
+    with pytest.warns(UserWarning, match=message):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert steps_of(unfinished) == [4, 8, 12]
+    assert lines_of(unfinished)[0] == first
+    assert [line["step"] for line in otpe.load(unfinished).metrics] == [4, 8, 12]
+
+
+def test_a_damaged_line_of_a_finished_run_leaves_the_others(finished):
+    first, second, third = lines_of(finished)
+    (finished / "metrics.jsonl").write_text(f"{first}\n{second[:-3]}\n{third}\n")
+    assert [line["step"] for line in otpe.load(finished).metrics] == [4, 12]
+
+
+def test_missing_metrics_are_mentioned(unfinished):
+    (unfinished / "metrics.jsonl").unlink()
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is missing. The run goes on after step 8 all the same."):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert steps_of(unfinished) == [12]
+
+
+def test_another_version_is_mentioned_and_recorded(unfinished, monkeypatch):
+    path = unfinished / "config.json"
+    began = json.loads(path.read_text())
+    version = began["versions"]["jax"]
+    before = began | {"device": "cpu: abacus", "versions": began["versions"] | {"jax": "0.1", "otpe": "0.0"}}
+    path.write_text(json.dumps(before))
+    message = f"other versions from step 8 on: otpe is {otpe.__version__}, was 0.0; jax is {version}, was 0.1; device is cpu: "
+    with pytest.warns(UserWarning, match=message):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    after = json.loads(path.read_text())
+    (resumed,) = after.pop("resumed")
+    assert after == before
+    assert resumed == {name: began[name] for name in ("versions", "commit", "platform", "device")} | {"step": 8}
+    (unfinished / "result.json").unlink()
+    otpe.train(replace(TINY, out=unfinished, resume=True))  # the same versions again: no warning
+    assert json.loads(path.read_text())["resumed"] == [resumed]

@@ -25,10 +25,11 @@ import otpe
 from otpe import files
 from otpe.runs import checkpoint, commit
 from otpe.runs.config import FREE
-from otpe.runs.read import FORMAT, read_json, read_metrics
+from otpe.runs.read import FORMAT, checked_metrics, read_json, read_metrics
 
 RUNS = Path("runs")
 SECONDS = 0.5  # between two writes of metrics
+MOVES = ("device", "platform", "commit")  # what else tells on which machine, and by which source, a run went on
 
 
 class Resumable(Protocol):
@@ -74,13 +75,34 @@ class Folder:
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.path)
 
-    def back_to(self, step: int) -> None:
-        """Forget what was measured after this step: the run goes on from there, and measures it again."""
-        path = self.path / "metrics.jsonl"
-        kept = [line for line in self.metrics() if line["step"] <= step]
-        text = "".join(json.dumps(line) + "\n" for line in kept)
+    def go_on(self, step: int, measured: bool) -> list[str]:
+        """The run goes on from this step, and measures again what comes after it. Returns what its user should know.
+
+        `measured`: whether there must be lines of metrics until this step.
+        """
+        path, (lines, damage) = self.path / "metrics.jsonl", checked_metrics(self.path)
+        text = "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step)
         if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
+        tell = measured or (damage and path.is_file())
+        notes = [f"{damage} The run goes on after step {step} all the same."] if damage and tell else []
+        return notes + self._note_machine(step)
+
+    def _note_machine(self, step: int) -> list[str]:
+        """Other versions or another device than before are written down beside the earlier ones."""
+        about, now = read_json(self.path / "config.json"), provenance()
+        before = [about, *about.get("resumed", [])][-1]
+        changed = [
+            f"{name} is {now['versions'].get(name)}, was {version}"
+            for name, version in before.get("versions", {}).items()
+            if now["versions"].get(name) != version
+        ]
+        changed += [f"{name} is {now[name]}, was {before.get(name)}" for name in MOVES if now[name] != before.get(name)]
+        if not changed:
+            return []
+        resumed = [*about.get("resumed", []), {"step": step, **now}]
+        files.write_atomically(self.path / "config.json", json.dumps(about | {"resumed": resumed}, indent=1) + "\n")
+        return [f"other versions from step {step} on: {'; '.join(changed)}. Numbers may differ in their last digits."]
 
     def close(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FORMAT = 1  # of config.json and result.json
 
@@ -28,15 +28,32 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
+class Metrics(NamedTuple):
+    """What metrics.jsonl holds."""
+
+    lines: list[dict[str, Any]]  # all that are whole
+    damage: str  # a sentence about the others; empty where there are none
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines; the last may have been cut short by a kill."""
-    path, found = folder / "metrics.jsonl", []
-    for text in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+    return checked_metrics(folder).lines
+
+
+def checked_metrics(folder: Path) -> Metrics:
+    """A last line without an end is no damage: a kill cuts it short, and its step is measured again."""
+    path, found, damaged = folder / "metrics.jsonl", [], []
+    if not path.is_file():
+        return Metrics([], f"{path} is missing.")
+    *rows, last = path.read_text(errors="replace").split("\n")
+    for number, text in enumerate([*rows, last] if last else rows, 1):
         try:
             line = json.loads(text)
-        except ValueError:
-            break
-        if not isinstance(line, dict) or "step" not in line:
-            break
-        found.append(line)
-    return found
+            if not isinstance(line, dict) or type(line.get("step")) is not int:
+                raise ValueError("no metrics")
+        except (ValueError, RecursionError):
+            damaged += [number] if number <= len(rows) else []
+        else:
+            found.append(line)
+    where = ", ".join(map(str, damaged[:5])) + ", …" * (len(damaged) > 5)
+    several = f"lines {where} ({len(damaged):,}) are" if len(damaged) > 1 else f"line {where} is"
+    return Metrics(found, f"{path} is damaged: {several} left out." if damaged else "")

@@ -48,6 +48,8 @@ class Run:
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
+        for note in self.folder.go_on(step, measured=step >= config.eval_every):
+            self.warn(note)
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         weights = snapshots.Writer(self.folder.path)

@@ -107,11 +107,9 @@ def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], fin
             " weights put the checkpoint back, or train again in another folder."
         )
     if path is None:
-        opened.back_to(0)
         return start(), 0.0
     found = checkpoint.load(path, jax.eval_shape(start))
     folder.check_same(str(path), {**folder.plain(TrainConfig()), **found.identity}, mine)
-    opened.back_to(int(found.state.step))
     return found.state, found.seconds
 
 

@@ -92,7 +92,6 @@ def prepared(config: StreamConfig) -> "Run":
         if newest is not None:
             start = saved.load(newest)
             folder.check_same(str(newest), {**folder.plain(StreamConfig()), **start.identity}, mine)
-        opened.back_to(start.place.steps)
     except BaseException:
         _closed(source, page, opened)
         raise
@@ -129,7 +128,7 @@ class Run:
     line: display.Line
     page: Server | None = None
     watchers: list[Watcher] = field(default_factory=list)
-    told: int = 0  # the step of the last line of metrics
+    told: int = 0  # the step of the last line of metrics, or where this process began
 
     def __post_init__(self) -> None:
         names = guards.layer_names(self.learner.net.depth)
@@ -139,6 +138,8 @@ class Run:
     def __call__(self) -> Streamed:
         try:
             if not self.finished:
+                for note in self.folder.go_on(self.place.steps, measured=self.place.measured > 0):
+                    self.line.say(f"otpe: warning: {note}")
                 for name in ("result.json", "section.json"):
                     (self.folder.path / name).unlink(missing_ok=True)
                 with signals.caught() as wish, self._shown():
@@ -232,7 +233,7 @@ class Run:
     def _tell(self, *, last: bool = False) -> None:
         found = self._measured()
         self.folder.add(found)
-        self.told = self.place.steps
+        self.told = self.place.measured = self.place.steps
         if last or self.told - self.looked >= PATIENCE:
             self.looked = self.told
             self.guard.look(self.told, np.array([found["rates"]]), last=last)

@@ -31,6 +31,7 @@ class Place:
     mark: int = 0  # a checksum of them: is it the same source?
     seconds: float = 0.0
     skipped: dict[str, int] = field(default_factory=dict)
+    measured: int = 0  # the step of the last line of metrics
     covers: Literal["spikes and labels", "all"] = "all"  # what the checksum is of; the first in checkpoints of otpe 0.1
 
     def moved(self, steps: Iterable[Step]) -> None:
