@@ -127,6 +127,21 @@ def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
     assert '"apart"' not in to_json(section()), "as it was before there was any"
 
 
+def test_what_was_left_out_is_not_called_finished(runs, tmp_path, capsys):
+    bare = {"figures": [], "tables": [], "against": [], "seconds": NAN}
+    path = runs.study("gone", left_out="Not run: there are no <recordings>.", **bare)
+    out = tmp_path / "page.html"
+    assert cli.main(["report", str(path), "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("1 left out\n")
+    assert said.err == f"otpe: {path}: left out. Not run: there are no <recordings>.\n"
+    text = out.read_text()
+    assert "1 section: 1 left out." in text
+    assert "finished" not in plain(text.split("</style>")[1].split("<script>")[0])
+    assert '<p class="note">Not run: there are no &lt;recordings&gt;.</p>' in text
+    assert '"left_out"' not in to_json(section()), "as it was before there was any"
+
+
 def test_differences_are_counted_in_both_spreads():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"

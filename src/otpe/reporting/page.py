@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 OWN = ("top", "contents", "overview", "theme", "tip")  # anchors that page.html has itself
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
-    "missing": "missing",
+    "missing": "missing", "left out": "left out",
 }  # fmt: skip
 
 
