@@ -146,6 +146,7 @@ class Section:
     machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
     seconds: float = math.nan  # that the computing took
     apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot simply be compared
+    left_out: str | None = None  # why the study was not made, and what to do
 
 
 FORMAT = 1  # of section.json

@@ -10,7 +10,7 @@ from otpe.charts import kinds
 from otpe.runs import section
 from otpe.runs.read import OtherFormatError, read_json, read_metrics
 
-State = Literal["finished", "unfinished", "damaged", "other version", "missing"]
+State = Literal["finished", "unfinished", "damaged", "other version", "missing", "left out"]
 REMAINS = (
     "result.json",
     "metrics.jsonl",
@@ -118,13 +118,16 @@ def _order(path: Path) -> list[str]:
 
 def _study(path: Path) -> Found:
     try:
-        return Found(path, "finished", kinds.from_json((path / "section.json").read_text()))
+        told = kinds.from_json((path / "section.json").read_text())
     except kinds.OtherVersionError as error:
         note = f"section.json is {error}. Use that version, or run the study again."
         return Found(path, "other version", note=note)
     except WRONG as error:
         note = f"section.json is damaged: {_said(error)} Remove it and run the study again: what is finished is kept."
         return Found(path, "damaged", note=note)
+    if told.left_out:
+        return Found(path, "left out", told, str(told.left_out))
+    return Found(path, "finished", told)
 
 
 def _half_study(path: Path, about: dict[str, Any]) -> Found:

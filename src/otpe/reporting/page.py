@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 import otpe
+from otpe import documents
 from otpe.charts.kinds import Section
 from otpe.charts.look import shown
 from otpe.reporting import parts, words
@@ -18,7 +19,7 @@ HERE = Path(__file__).parent
 OWN = ("top", "contents", "overview", "theme", "tip")  # anchors that page.html has itself
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
-    "missing": "missing",
+    "missing": "missing", "left out": "left out",
 }  # fmt: skip
 
 
@@ -31,15 +32,18 @@ def page(title: str, found: Sequence[Found], folder: Path) -> str:
     """All of it, as one file. The files of its figures and tables are written to the folder."""
     anchors, titles = _anchors(found), _titles(found)
     shown_as = [_shown(*each, folder) for each in zip(found, anchors, titles, strict=True)]
+    sections, styles = documents.without_styles("\n".join(body for _, body in shown_as))
+    css, js = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     content = {
         "title": text(title),
         "about": text(_about(found)),
         "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
         "explained": EXPLAINED if any(each.section and each.section.against for each in found) else "",
         "overview": "".join(line for line, _ in shown_as),
-        "sections": "\n".join(body for _, body in shown_as),
-        "css": (HERE / "page.css").read_text(encoding="utf-8"),
-        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        "sections": sections,
+        "policy": documents.policy(css + styles, js),
+        "css": css + styles,
+        "js": js,
     }
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(content)
 
