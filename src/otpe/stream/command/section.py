@@ -11,6 +11,7 @@ from otpe.stream.command.config import StreamConfig
 if TYPE_CHECKING:
     from otpe.stream.score import Prequential  # needs jax, which a report does without
 
+POINTS = 1000  # of a curve, about
 HIDDEN = ("format", "rule", "skipped", "seconds")  # not in the table: they are told elsewhere
 
 
@@ -29,6 +30,7 @@ def of_unfinished(name: str, about: dict[str, Any], metrics: list[dict[str, Any]
     if not metrics:
         return None
     known = [line for line in metrics if line["accuracy"] is not None]
+    known = known[:: len(known) // POINTS + 1] + known[-1:]
     steps = [line["step"] for line in known]
     lines = [
         Line(name=f"last {about['window']:,}", x=steps, y=[line["window_accuracy"] for line in known]),
