@@ -164,6 +164,16 @@ def test_a_damaged_result(runs):
     assert only(runs).state == "other version"
 
 
+@pytest.mark.parametrize("name", ["rule", "mode", "steps", "batch", "seeds", "dataset"])
+def test_a_finished_run_whose_settings_are_damaged(runs, name):
+    path = runs.train("run") / "config.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in about.items() if key != name}))
+    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is some study
+    assert only(runs).state == expected
+    assert expected == "unfinished" or only(runs).note.startswith(f"config.json is damaged: there is no {name} in it.")
+
+
 def test_metrics_that_were_cut_short(runs):
     path = runs.train("run")
     (path / "metrics.jsonl").write_text((path / "metrics.jsonl").read_text()[:-20])
