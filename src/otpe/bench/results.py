@@ -53,6 +53,25 @@ def save(path: Path, results: dict[str, Any]) -> None:
     files.write_atomically(path, json.dumps(results, indent=1) + "\n")
 
 
+def checked(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What was found in a file, if it is what `save` wrote."""
+    with files.reading(path, "Name another folder."):
+        files.typed(found, {"config": dict, "seconds": float, "finished": bool, "points": list, "left_out": list})
+        for point in (*found["points"], *found["left_out"]):
+            files.typed(point, {"rule": str, "mode": str, "sizes": list[int], "steps": int, "batch": int})
+        for point in found["left_out"]:
+            files.typed(point, {"why": str})
+        for point in found["points"]:
+            files.typed(
+                point, {"axes": dict, "peak_bytes": int, "state_bytes": int | None, "seconds": dict, "bytes": dict}
+            )
+            files.typed(point["axes"], dict.fromkeys(point["axes"], int))
+            files.typed(point["seconds"], {"median": float, "min": float})
+            files.typed(point["bytes"], {"working": int})
+        found["growth"] = growth(found["points"])
+    return found
+
+
 def entry(
     point: Point, axes: dict[Any, int], program: Program, first: float, times: Times, state: int | None
 ) -> dict[str, Any]:

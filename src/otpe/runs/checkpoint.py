@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import tensors
+from otpe import files, tensors
 from otpe.runs.loop import State
 
 KIND = "checkpoint of a training run"
@@ -52,7 +52,7 @@ def newest(folder: Path) -> Path | None:
 def load(path: Path, like: State) -> Checkpoint:
     """The checkpoint, if it is whole and has the structure, shapes and types of `like`, of which no more is asked."""
     try:
-        arrays, about = tensors.read(path, KIND)
+        arrays, about = tensors.read(path, KIND, {"step": int, "seconds": float, "identity": dict})
         expected = named(like)
         plain = {name: jax.eval_shape(numbers, leaf) for name, leaf in expected.items()}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
@@ -61,7 +61,7 @@ def load(path: Path, like: State) -> Checkpoint:
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error} {advice(path)}") from None
+        raise files.ContentError(f"{error} {advice(path)}") from None
     leaves = [like_leaf(arrays[name], leaf) for name, leaf in expected.items()]
     state = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return Checkpoint(state, about["seconds"], about["identity"])

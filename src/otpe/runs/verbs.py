@@ -1,5 +1,6 @@
 """`otpe train` and `otpe compare`."""
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +34,7 @@ def stored_compare(args: Sequence[str]) -> CompareConfig | None:
 def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
     """The settings of the run in --out, where --resume is said too."""
     out = value(args, "--out")
-    if "--resume" not in args or out is None or not (Path(out) / "config.json").exists():
+    if "--resume" not in args or out is None or not os.path.exists(Path(out) / "config.json"):
         return None
     return folder.stored(kind, Path(out))
 

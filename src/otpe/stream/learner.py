@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from otpe import check, tensors
+from otpe import check, files, tensors
 from otpe.network import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
@@ -27,6 +27,10 @@ from otpe.stream.programs import NO_LABEL, How, Memory, at_rest, programs, start
 from otpe.training.optimizer import ByValue
 
 KIND = "streaming learner"
+SAID = {  # in a file, of what types
+    "net": dict | None, "rule": str | None, "optimizer": list | None, "begins": bool, "settings": dict, "steps": int,
+    "labelled": int,
+}  # fmt: skip
 BLOCKS = (1024, 128, 16, 1)  # steps in a program: few lengths are compiled, whatever blocks are given
 
 
@@ -225,17 +229,23 @@ class StreamLearner:
     ) -> "StreamLearner":
         """What `save` wrote. `net`, `rule`, `optimizer`: needed where they are of your own making."""
         path = Path(path)
-        arrays, said = tensors.read(path, KIND)
+        arrays, said = tensors.read(path, KIND, SAID)
         for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer)):
             if given is None and said[name] is None:
                 raise ValueError(
                     f"{path} was saved with {name} of your own, which a file cannot hold. Hand it over:"
                     f" otpe.StreamLearner.load({str(path)!r}, {name}=...)."
                 )
-        net = described.network_of(said["net"]) if net is None else net
-        optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
-        learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
-        learner._waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
+        if net is not None:
+            check.network(net)
+        if optimizer is not None:
+            check.optimizer(optimizer)
+        rule = None if rule is None else named_rule(rule)
+        with files.reading(path):
+            net = described.network_of(said["net"]) if net is None else net
+            optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
+            learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
+            learner._waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
         learner._begins = said["begins"]
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
         if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:

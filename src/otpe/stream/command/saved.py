@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jax
 import numpy as np
 
-from otpe import tensors
+from otpe import files, tensors
 from otpe.runs import checkpoint
 from otpe.stream.command.opening import BrokenError, Source
 from otpe.stream.learner import KIND, StreamLearner
@@ -66,11 +66,14 @@ def load(path: Path) -> tuple[StreamLearner, Prequential, Place, dict[str, Any]]
         if about is None:
             raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
         learner = StreamLearner.load(path)
+        with files.reading(path):
+            files.typed(about, {"score": dict, "place": dict, "identity": dict})
+            place = Place(**files.typed(about["place"], get_type_hints(Place)))
+            return learner, Prequential.from_state(about["score"]), place, about["identity"]
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error} {checkpoint.advice(path)}") from None
-    return learner, Prequential.from_state(about["score"]), Place(**about["place"]), about["identity"]
+        raise files.ContentError(f"{error} {checkpoint.advice(path)}") from None
 
 
 def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bool:
