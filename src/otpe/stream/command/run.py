@@ -56,7 +56,7 @@ def run(config: StreamConfig, watchers: Iterable[Watcher] = ()) -> Streamed:
       ValueError, TypeError, OSError: bad input, with a sentence that says what to do.
       BrokenError (an OSError): the stream cannot be read on; the state was saved before.
       FloatingPointError: weights are not finite any more; the last checkpoint is sound.
-      KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
+      KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
     prepared_run = prepared(config)
     prepared_run.watchers += watchers
