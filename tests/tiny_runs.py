@@ -30,9 +30,9 @@ def fingerprints(folder):
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def state(folder):
-    """Every array of the newest checkpoint, as bytes."""
-    arrays, _ = tensors.read(checkpoint.newest(folder / "checkpoints"), checkpoint.KIND)
+def state(folder, last=None):
+    """Every array of the newest checkpoint, as bytes; of those until the last step, if there is one."""
+    arrays, _ = tensors.read(checkpoint.newest(folder / "checkpoints", last), checkpoint.KIND)
     return {name: array.tobytes() for name, array in arrays.items()}
 
 

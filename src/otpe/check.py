@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from otpe import files
+from otpe import contents
 
 if TYPE_CHECKING:
     from otpe.network import Network
@@ -112,7 +112,7 @@ def params(net: Network, params: Any) -> tuple[Any, ...]:
         raise ValueError(f"params has {given}, expected a tuple of {net.depth}, one per layer. {advice}")
     for i, (given, want) in enumerate(zip(params, _shapes_of_params(net), strict=True)):
         if jax.tree.structure(given) != jax.tree.structure(want):
-            raise ValueError(f"params[{i}] is {files.shown(given)}, expected {_describe(want)}. {advice}")
+            raise ValueError(f"params[{i}] is {contents.shown(given)}, expected {_describe(want)}. {advice}")
         for leaf, leaf_want in zip(jax.tree.leaves(given), jax.tree.leaves(want), strict=True):
             if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(_type(leaf), jnp.floating):
                 raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(want)}. {advice}")
@@ -132,7 +132,7 @@ def state(state: Any, like: Any, fix: str) -> None:
 def optimizer(optimizer: Any) -> None:
     if isinstance(optimizer, type) or not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
         raise TypeError(
-            f"optimizer is {files.shown(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3)."
+            f"optimizer is {contents.shown(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3)."
         )
 
 

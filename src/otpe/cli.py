@@ -138,7 +138,7 @@ def _main(pressed: CtrlC, args: Sequence[str]) -> int:
             raise
         print(f"otpe: {_text(error)}", file=sys.stderr)
         return 2
-    from otpe import files
+    from otpe import contents
 
     try:
         status = job()
@@ -146,7 +146,7 @@ def _main(pressed: CtrlC, args: Sequence[str]) -> int:
         return status
     except BrokenPipeError:
         return _nobody_reads()
-    except (OSError, files.ContentError) as error:  # a full disk or a damaged file, say: no bug
+    except (OSError, contents.ContentError) as error:  # a full disk or a damaged file, say: no bug
         print(f"otpe: {_text(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
         return 1
     except FloatingPointError as error:  # weights that have become infinite, say

@@ -1,31 +1,73 @@
-"""Files that are whole or not there: what was written before stays until the new one is complete.
+"""Files that are whole or not there: what was written before stays until the new one is complete."""
 
-And files that are read again: whatever is wrong with their content becomes a ValueError that names the file.
-"""
-
-import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import IO
 
-DEEPEST = 100  # levels of JSON: more than any file of ours has, and few enough for every function that walks through
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+}
 NAME = 200  # bytes of a file name that we choose: file systems allow 255
-STRANGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # each where the system has it
 
 
-class ContentError(ValueError):
-    """A file does not hold what it should. The message names it."""
+class NotPlainError(OSError):
+    """Where a file of ours should be, there is something else."""
+
+
+def other_than_file(mode: int) -> str | None:
+    """What this is, by its mode, if it is no plain file."""
+    return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+def open_plain(path: Path, flags: int) -> int:
+    """A descriptor of a plain file.
+
+    Never of what a link leads to, which may be somebody else's. And never waits, as a named pipe would make us do.
+    """
+    with suppress(FileNotFoundError):  # the flags may ask for a new one
+        _check_plain(path, path.lstat())
+    for name in CAREFUL:
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _check_plain(path, os.fstat(descriptor))  # something else may have come there since
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def append(path: Path) -> IO[str]:
+    """Open a plain file to append to it, a new one if there is none. One that has another name too is refused."""
+    descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise NotPlainError(
+            f"{path} is a hard link: the same file has another name too, and would change there. Put a copy in its"
+            " place."
+        )
+    return os.fdopen(descriptor, "a")
+
+
+def _check_plain(path: Path, about: os.stat_result) -> None:
+    other = other_than_file(about.st_mode)
+    if other:
+        raise NotPlainError(f"{path} is {other}, expected a plain file. Move it away.")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside the target, flush to the disk, then rename over it."""
     beside = path.with_name(f".{secrets.token_hex(8)}.partial")  # the target's own name may be as long as is allowed
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:  # a new one, through no link
             file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -36,77 +78,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         beside.unlink(missing_ok=True)
     _flush_folder(path.parent)
-
-
-def parsed(text: str | bytes) -> Any:
-    """What JSON text says. ValueError for all that is wrong with it, also for values nested very deep."""
-    too_deep = f"its values are nested more than {DEEPEST} levels deep"
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise ValueError(too_deep) from None
-    level, depth = [found], 0
-    while level and depth < DEEPEST:
-        level, depth = _inside(level), depth + 1
-    if level:
-        raise ValueError(too_deep)
-    return found
-
-
-def _inside(values: list[Any]) -> list[Any]:
-    """The lists and dictionaries in these lists and dictionaries."""
-    outer = [value.values() if isinstance(value, dict) else value for value in values if isinstance(value, dict | list)]
-    return [inner for value in outer for inner in value if isinstance(inner, dict | list)]
-
-
-@contextmanager
-def reading(path: Path, advice: str = "") -> Iterator[None]:
-    """For code that trusts the structure of a file: where the structure is another one, the error names the file."""
-    try:
-        yield
-    except ContentError:
-        raise
-    except STRANGE as error:
-        what = f"there is no {error.args[0]} in it" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise ContentError(f"{path} is damaged: {what or type(error).__name__}.{advice and f' {advice}'}") from error
-
-
-def typed(found: Any, needs: Mapping[str, Any]) -> dict[str, Any]:
-    """The dictionary, if it has these keys with values of these types: `int`, `float | None`, `list[float]`, …"""
-    if not isinstance(found, dict):
-        raise ValueError(f"it holds {shown(found)}, expected names and values")
-    missing = [name for name in needs if name not in found]
-    if missing:
-        raise ValueError(f"there is no {', '.join(missing[:3])} in it")
-    for name, kind in needs.items():
-        if not fits(found[name], kind):
-            expected = kind.__name__ if isinstance(kind, type) else kind
-            raise ValueError(f"{name} is {shown(found[name])}, expected {expected}")
-    return found
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Is a value, as JSON has it, of this type? Tuples are lists in JSON, paths are text, floats may be whole."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return any(value == part and type(value) is type(part) for part in parts)
-    if origin in (Union, UnionType):
-        return any(fits(value, part) for part in parts)
-    if origin in (list, tuple):
-        return isinstance(value, list | tuple) and all(fits(each, parts[0]) for each in value)
-    if kind is NoneType:
-        return value is None
-    if kind is Path:
-        return isinstance(value, str | Path)
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, origin or kind) and (kind is bool or not isinstance(value, bool))
-
-
-def shown(value: Any) -> str:
-    """In a message: of a long value, the beginning."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def short_name(name: str) -> str:

@@ -16,12 +16,12 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from otpe import files
+from otpe import contents, files
 
 FORMAT = 1
 
 
-class NewerFormatError(files.ContentError):
+class NewerFormatError(contents.ContentError):
     """A file that a later version wrote."""
 
 
@@ -44,7 +44,7 @@ def read(
     content = path.read_bytes()
     header = _header(path, content)
     if not {"format", "about", "sha256"} <= header.keys():
-        raise files.ContentError(f"{path} is a safetensors file, but none of otpe's: it has no hash of its content.")
+        raise contents.ContentError(f"{path} is a safetensors file, but none of otpe's: it has no hash of its content.")
     if header["format"] != str(FORMAT):
         raise NewerFormatError(
             f"{path} has the format {header['format']}, which a newer otpe wrote; this one reads {FORMAT}. Update otpe:"
@@ -52,27 +52,27 @@ def read(
         )
     try:
         arrays = {name: _array(**part) for name, part in deserialize(content)}
-    except (SafetensorError, *files.STRANGE) as error:
-        raise files.ContentError(f"{path} is damaged: {error}.") from None
+    except (SafetensorError, *contents.STRANGE) as error:
+        raise contents.ContentError(f"{path} is damaged: {error}.") from None
     if _hash(header["about"], arrays) != header["sha256"]:
-        raise files.ContentError(f"{path} is damaged: its content does not match the hash that was written with it.")
-    with files.reading(path):
-        about = files.typed(files.parsed(header["about"]), {"kind": str})
+        raise contents.ContentError(f"{path} is damaged: its content does not match the hash that was written with it.")
+    with contents.reading(path):
+        about = contents.typed(contents.parsed(header["about"]), {"kind": str})
         if about["kind"] != kind:
-            raise files.ContentError(f"{path} is a {about['kind']}, expected a {kind}.")
-        return arrays, files.typed(about, needs)
+            raise contents.ContentError(f"{path} is a {about['kind']}, expected a {kind}.")
+        return arrays, contents.typed(about, needs)
 
 
 def _header(path: Path, content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     try:
-        header = files.parsed(content[8 : 8 + size])
+        header = contents.parsed(content[8 : 8 + size])
         said = header.get("__metadata__", {})
-        if len(content) < 8 + size or not files.fits(said, dict):
+        if len(content) < 8 + size or not contents.fits(said, dict):
             raise ValueError
-        files.typed(said, dict.fromkeys(said, str))
+        contents.typed(said, dict.fromkeys(said, str))
     except (ValueError, AttributeError):
-        raise files.ContentError(
+        raise contents.ContentError(
             f"{path} is damaged: {len(content):,} bytes without a whole header. Was it cut short?"
         ) from None
     return said

@@ -1,9 +1,12 @@
 """The reader: what it reads, what it says of files that are wrong, and that no file brings the process down."""
 
+import os
 import subprocess
 import sys
+import time
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 import tiny_events
@@ -108,6 +111,150 @@ def test_bad_archives(path):
         other.writestr("readme.txt", "no data")
     with pytest.raises(ValueError, match=r"holds readme.txt, expected one .h5 file"):
         hdf5.read(archive, UNITS)
+
+
+def test_an_archive_that_unpacks_to_too_much(path):
+    """Its directory says how much that will be, and what it says is a bound."""
+    tiny_events.make(path)
+    too_large = r"unpacks to 3,000,000,000 bytes, expected 1,000,\d+,\d+ at most in an archive of its size"
+    for size, message in ((3_000_000_000, too_large), (50, "cannot be unzipped: Bad CRC-32")):
+        archive = path.with_name("train.h5.zip")
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.write(path, path.name)
+            packed.infolist()[0].file_size = size
+        with pytest.raises(ValueError, match=message):
+            hdf5.read(archive, UNITS)
+
+
+def test_what_is_no_file(path, tmp_path, hasty):
+    os.mkfifo(path)
+    for place, what in {path: "named pipe", tmp_path: "folder", "/dev/zero": "device"}.items():
+        with pytest.raises(OSError, match=rf"{place} is a {what}, expected a file in SHD's layout. Name the file"):
+            hdf5.read(place, UNITS)
+    with pytest.raises(OSError, match=r"none.h5 cannot be read: No such file or directory. Name a file in SHD's"):
+        hdf5.read(tmp_path / "none.h5", UNITS)
+
+
+# Files that lead to other files
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A file of the reader's that is none of the author's business: 20 labels, if it were read as such."""
+    other = tmp_path / "secret"
+    other.write_bytes(bytes([1, 0] * 20))
+    return other
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Where a reader would wait for ever, it is stopped soon, and what it says is another sentence."""
+    monkeypatch.setattr(hdf5, "SECONDS", 10)
+
+
+@pytest.fixture
+def pipe(tmp_path, hasty):
+    """Whoever opens it waits for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+@pytest.fixture
+def another(tmp_path):
+    return tiny_events.make(tmp_path / "another.h5", seed=1)
+
+
+def external(name):
+    return lambda file, target: file.create_dataset(name, (20,), "<u2", external=[(str(target), 0, 40)])
+
+
+def virtual(name):
+    def make(file, target):
+        layout = h5py.VirtualLayout((20,), "<u2")
+        layout[:] = h5py.VirtualSource(str(target), "labels", (20,))
+        file.create_virtual_dataset(name, layout)
+
+    return make
+
+
+def linked(name, to=None):
+    def make(file, target):
+        file[name] = h5py.ExternalLink(str(target), to or name)
+
+    return make
+
+
+def soft(name):
+    def make(file, target):
+        file["away"] = h5py.ExternalLink(str(target), "/")
+        file[name] = h5py.SoftLink(f"/away/{name}")
+
+    return make
+
+
+STORED = r"has the numbers of '{}' in another file, which is not read"
+LINKED = r"reaches '{}' through a link, which may lead to another file and is not followed"
+LEADING_AWAY = {
+    "stored in a file": ("labels", external("labels"), "secret", STORED),
+    "stored in a pipe": ("labels", external("labels"), "pipe", STORED),
+    "optional, stored": ("extra/speaker", external("extra/speaker"), "secret", STORED),
+    "virtual": ("labels", virtual("labels"), "another", STORED),
+    "virtual, a pipe": ("labels", virtual("labels"), "pipe", STORED),
+    "linked": ("labels", linked("labels"), "another", LINKED),
+    "linked to a pipe": ("labels", linked("labels"), "pipe", LINKED),
+    "linked rows": ("spikes/times", linked("spikes/times"), "another", LINKED),
+    "linked names": ("extra/keys", linked("extra/keys"), "another", LINKED),
+    "soft": ("labels", soft("labels"), "another", LINKED),
+    "soft to a pipe": ("labels", soft("labels"), "pipe", LINKED),
+}
+
+
+@pytest.mark.parametrize("case", LEADING_AWAY)
+def test_other_files_are_not_read(path, case, request):
+    name, make, target, message = LEADING_AWAY[case]
+    tiny_events.make(path)
+    with h5py.File(path, "a") as file:
+        del file[name]
+        make(file, request.getfixturevalue(target))
+    with pytest.raises(ValueError, match=rf"train.h5 {message.format(name)}. It may be"):
+        hdf5.read(path, UNITS)
+
+
+def test_a_group_in_another_file(path, another):
+    tiny_events.make(path)
+    with h5py.File(path, "a") as file:
+        del file["spikes"]
+        file["spikes"] = h5py.ExternalLink(str(another), "/spikes")
+    with pytest.raises(ValueError, match=LINKED.format("spikes/times")):
+        hdf5.read(path, UNITS)
+
+
+def test_a_link_within_the_file_is_not_followed_either(path):
+    """It may lead on to another file."""
+    tiny_events.make(path)
+    with h5py.File(path, "a") as file:
+        file.move("labels", "words")
+        file["labels"] = h5py.SoftLink("/words")
+    with pytest.raises(ValueError, match=LINKED.format("labels")):
+        hdf5.read(path, UNITS)
+
+
+def test_no_program_is_loaded_for_a_filter(path, tmp_path, monkeypatch, hasty):
+    """The file names its filters by number, and HDF5 would open the libraries in its folders to find one."""
+    tiny_events.make(path, labels=None)
+    with h5py.File(path, "a") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((20,))
+        plist.set_filter(32_100, h5py.h5z.FLAG_OPTIONAL, ())
+        kind = h5py.h5t.NATIVE_UINT16
+        labels = h5py.h5d.create(file.id, b"labels", kind, h5py.h5s.create_simple((20,)), plist)
+        labels.write_direct_chunk((0,), bytes(40), 0)
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    os.mkfifo(plugins / "libfilter.so")  # whoever opens it waits for ever
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", str(plugins))
+    with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*filter"):
+        hdf5.read(path, UNITS)
 
 
 def outcome(path):
@@ -221,6 +368,27 @@ hdf5_process.main()
 """
     ended = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, timeout=60)
     assert "for ever" in hdf5._end(ended.returncode)
+
+
+@pytest.mark.parametrize("before", [READY, "import os; "], ids=["reading", "starting"])
+def test_a_reader_that_waits_for_ever(path, monkeypatch, before):
+    """It takes no processor time, so that only the clock can end it."""
+    tiny_events.make(path)
+    program = path.with_suffix(".py")
+    program.write_text(before + "import time; time.sleep(20)")
+    monkeypatch.setattr(hdf5, "PROGRAM", program)
+    monkeypatch.setattr(hdf5, "SECONDS", 0.5)
+    began = time.monotonic()
+    with pytest.raises(OSError, match=r"train.h5 was not read after 1 seconds, so reading was stopped. Copy it to a"):
+        hdf5.read(path, UNITS)
+    assert time.monotonic() - began < 10
+
+
+def test_a_large_file_has_more_time(path, monkeypatch):
+    tiny_events.make(path)
+    monkeypatch.setattr(hdf5, "SECONDS", 0)
+    monkeypatch.setattr(hdf5, "BYTES_A_SECOND", path.stat().st_size / 60)
+    assert len(hdf5.read(path, UNITS)) == 20
 
 
 def test_without_h5py(path, monkeypatch):

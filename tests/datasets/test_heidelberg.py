@@ -12,7 +12,7 @@ import tiny_events
 from tiny_events import NAMES, UNITS
 
 from otpe import datasets
-from otpe.datasets import Binning, Holdout, fetch, hdf5, heidelberg
+from otpe.datasets import Binning, Holdout, cache, fetch, hdf5, heidelberg
 
 REAL = Path(os.environ.get("OTPE_SHD", "data/shd"))
 
@@ -136,6 +136,37 @@ def test_a_damaged_cache_is_made_anew(root, damage):
     np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
 
 
+WRONG = {
+    "no names": lambda x: x.pop("names"),
+    "no labels": lambda x: x.pop("labels"),
+    "fewer labels": lambda x: x.update(labels=x["labels"][1:]),
+    "other labels": lambda x: x.update(labels=x["labels"] + 4),
+    "labels below 0": lambda x: x.update(labels=x["labels"] - 4),
+    "labels of another type": lambda x: x.update(labels=x["labels"].astype(np.int64)),
+    "more speakers": lambda x: x.update(speakers=np.zeros(21, np.int32)),
+    "names as numbers": lambda x: x.update(names=np.arange(4)),
+    "fewer units": lambda x: x.update(frames=x["frames"][..., 1:]),
+    "fewer steps": lambda x: x.update(frames=x["frames"][:, 1:]),
+    "flat frames": lambda x: x.update(frames=x["frames"].reshape(-1)),
+    "frames of another type": lambda x: x.update(frames=x["frames"].astype(np.float32)),
+    "no lengths": lambda x: x.pop("lengths"),
+    "long lengths": lambda x: x.update(lengths=x["lengths"] + 100),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_cache_whose_arrays_do_not_fit_is_made_anew(root, wrong, monkeypatch):
+    """One with the right stamp."""
+    write, binning = cache.write, Binning(dt=0.1, steps=5, pool=70)
+    monkeypatch.setattr(cache, "write", lambda *rest: (WRONG[wrong](rest[-1]), write(*rest)))
+    monkeypatch.setattr(heidelberg, "_recordings", lambda arrays: None)
+    heidelberg.load(root / "shd_test.h5", 700, binning)
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match=r"cannot be read \(.+\) and is made anew"):
+        assert len(heidelberg.load(root / "shd_test.h5", 700, binning).labels) == 20
+    assert len(heidelberg.load(root / "shd_test.h5", 700, binning).labels) == 20
+
+
 def test_a_read_only_folder_is_left_alone(root, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("mine")))
     root.chmod(0o555)
@@ -249,6 +280,13 @@ def test_what_is_there_is_never_overwritten(server, tmp_path):
     with pytest.raises(ValueError, match=r"is there, but is not the official archive: its md5 is \w+, expected \w+"):
         fetch.fetch("shd", "train", tmp_path)
     assert mine.read_bytes() == content
+
+
+def test_a_download_whose_place_is_taken(server, tmp_path):
+    """By a pipe, which would make us wait, or by a folder."""
+    (tmp_path / "shd_train.h5.zip").mkdir()
+    with pytest.raises(OSError, match=r"shd_train.h5.zip is there, but is no file. Move it away, or name another fol"):
+        datasets.shd(tmp_path, download=True)
 
 
 def test_offline(server, tmp_path, monkeypatch):

@@ -208,23 +208,6 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path, monkeypat
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_a_user_without_a_home(monkeypatch):
-    def homeless(self):
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr("pathlib.Path.expanduser", homeless)
-    assert cache.home().name == "otpe-cache"
-
-
-def test_a_cache_that_may_not_be_looked_at(monkeypatch):
-    def refused(self):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("pathlib.Path.exists", refused)
-    with pytest.warns(UserWarning, match=r"cannot be read \(.*Permission denied\) and is made anew"):
-        assert cache.read(cache.home(), "any", {}) is None
-
-
 def test_home_of_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("OTPE_CACHE", "~/mine")
     assert "~" not in str(cache.home())

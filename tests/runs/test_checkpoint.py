@@ -86,6 +86,32 @@ def test_only_the_last_few_are_kept(tmp_path):
     assert [path.stem for path in checkpoint.everything(tmp_path)] == ["step-0000001000", "step-0000010000"]
 
 
+def test_checkpoints_are_ordered_by_number(tmp_path):
+    """Names have 10 digits, and more from step 10,000,000,000 on: the checkpoint of a stream after 4.4 days."""
+    numbers = [9, 9_999_999_998, 9_999_999_999, 10_000_000_000, 10_000_000_001]
+    for number in numbers:
+        path = tmp_path / checkpoint.name(number)
+        path.touch()
+        checkpoint.prune(path, keep=3)
+        assert path.exists()
+        assert checkpoint.newest(tmp_path) == path
+    assert [checkpoint.step(path) for path in checkpoint.everything(tmp_path)] == numbers[-3:]
+    assert checkpoint.newest(tmp_path, last=numbers[-2]) == tmp_path / checkpoint.name(numbers[-2])
+    assert checkpoint.advice(path).endswith("from the one before it, step-10000000000.safetensors.")
+    (tmp_path / "step-x.safetensors").touch()
+    assert checkpoint.newest(tmp_path) == path, "other files are none"
+
+
+def test_a_file_of_a_later_step_takes_nothing_away(unfinished, finished):
+    """What was just saved is never removed, and a run does not go on from a step that it does not have."""
+    stray = unfinished / "checkpoints" / checkpoint.name(9_999_999_999)
+    stray.write_bytes(b"what is this?")
+    found = resumed(unfinished)
+    assert state(unfinished, TINY.steps) == state(finished)
+    assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == found.test_accuracy
+    assert stray.exists()
+
+
 def resumed(folder):
     return otpe.train(replace(TINY, out=folder, resume=True))
 

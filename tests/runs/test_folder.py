@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ import pytest
 from tiny_runs import TINY, arguments, fingerprints, state, steps_of
 
 import otpe
-from otpe import cli
-from otpe.runs import loop
+from otpe import cli, files
+from otpe.runs import folder, loop, read
 
 
 def main(*args):
@@ -101,6 +102,46 @@ def test_the_folder_is_free_again_after_a_refusal_and_after_a_run(finished):
         assert not lock.closed
 
 
+KINDS = {
+    "a symbolic link": lambda path, target: path.symlink_to(target),
+    "a folder": lambda path, target: path.mkdir(),
+    "a named pipe": lambda path, target: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
+def test_what_stands_in_the_place_of_a_file(tmp_path, what, name):
+    """It is refused at once: what a link leads to stays as it is, and no pipe is waited for."""
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    KINDS[what](tmp_path / name, target)
+    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # else code that opens it hangs
+    message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
+    with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
+        folder.Folder(tmp_path, lock, ["{}\n"]).settle()
+    assert target.read_text() == "mine"
+    if held is not None:
+        os.close(held)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    os.mkfifo(tmp_path / "config.json")
+    assert read.read_metrics(tmp_path) == []
+    with pytest.raises(ValueError, match=r"config.json is damaged: no plain file. Name another folder."):
+        read.read_json(tmp_path / "config.json")
+
+
+def test_a_link_in_a_run_folder_gets_a_sentence(finished, no_training, tmp_path, capsys):
+    (tmp_path / "precious").write_text("mine")
+    (finished / ".lock").unlink()
+    (finished / ".lock").symlink_to(tmp_path / "precious")
+    assert main("--resume", "--out", finished) == 2
+    assert f"{finished / '.lock'} is a symbolic link, expected a plain file. Move it away." in capsys.readouterr().err
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
 def test_metrics_behind_the_checkpoint_are_measured_again(unfinished, trained):
     metrics = unfinished / "metrics.jsonl"
     whole = metrics.read_text().replace("1", "2")  # not those that are kept
@@ -178,3 +219,52 @@ def test_config_tells_settings_versions_and_data(trained):
     assert config["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert config["hidden"] == [6]
     assert config.keys() >= {"commit", "device", "platform", "data"}
+
+
+def lines_of(folder):
+    return (folder / "metrics.jsonl").read_text().splitlines()
+
+
+def test_a_damaged_line_takes_no_other_with_it(unfinished, trained):
+    first, *rest = lines_of(unfinished)
+    torn = [first[:40], "null", '{"step": true}', "[" * 100_000, "", '{"step": 5', "\x00" * 9]
+    (unfinished / "metrics.jsonl").write_text("\n".join([*torn, first, *rest]) + "\n")
+    message = (
+        r"metrics.jsonl is damaged: lines 1, 2, 3, 4, 5, … \(7\) are left out. The run goes on after step 8 all the"
+    )
+    with pytest.warns(UserWarning, match=message):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert steps_of(unfinished) == [4, 8, 12]
+    assert lines_of(unfinished)[0] == first
+    assert [line["step"] for line in otpe.load(unfinished).metrics] == [4, 8, 12]
+
+
+def test_a_damaged_line_of_a_finished_run_leaves_the_others(finished):
+    first, second, third = lines_of(finished)
+    (finished / "metrics.jsonl").write_text(f"{first}\n{second[:-3]}\n{third}\n")
+    assert [line["step"] for line in otpe.load(finished).metrics] == [4, 12]
+
+
+def test_missing_metrics_are_mentioned(unfinished):
+    (unfinished / "metrics.jsonl").unlink()
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is missing. The run goes on after step 8 all the same."):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    assert steps_of(unfinished) == [12]
+
+
+def test_another_version_is_mentioned_and_recorded(unfinished, monkeypatch):
+    path = unfinished / "config.json"
+    began = json.loads(path.read_text())
+    version = began["versions"]["jax"]
+    before = began | {"device": "cpu: abacus", "versions": began["versions"] | {"jax": "0.1", "otpe": "0.0"}}
+    path.write_text(json.dumps(before))
+    message = f"other versions from step 8 on: otpe is {otpe.__version__}, was 0.0; jax is {version}, was 0.1; device is cpu: "
+    with pytest.warns(UserWarning, match=message):
+        otpe.train(replace(TINY, out=unfinished, resume=True))
+    after = json.loads(path.read_text())
+    (resumed,) = after.pop("resumed")
+    assert after == before
+    assert resumed == {name: began[name] for name in ("versions", "commit", "platform", "device")} | {"step": 8}
+    (unfinished / "result.json").unlink()
+    otpe.train(replace(TINY, out=unfinished, resume=True))  # the same versions again: no warning
+    assert json.loads(path.read_text())["resumed"] == [resumed]

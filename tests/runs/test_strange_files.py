@@ -8,7 +8,7 @@ import strange
 from tiny_runs import TINY, arguments
 
 import otpe
-from otpe import cli, files, tensors
+from otpe import cli, contents, files, tensors
 from otpe.bench import results
 from otpe.runs import checkpoint, folder, result, train
 from otpe.runs.config import TrainConfig
@@ -18,12 +18,12 @@ from otpe.studies import sweep
 
 
 def test_json_is_parsed_or_refused():
-    assert files.parsed(b'{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
-    deep = "[" * files.DEEPEST + "]" * files.DEEPEST
-    assert json.dumps(files.parsed(deep)) == deep
+    assert contents.parsed(b'{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
+    deep = "[" * contents.DEEPEST + "]" * contents.DEEPEST
+    assert json.dumps(contents.parsed(deep)) == deep
     for text in (f"[{deep}]", '{"a": ' * 101 + "1" + "}" * 101, "[" * 100_000, "[" * 100_000 + "]" * 100_000):
         with pytest.raises(ValueError, match=r"^its values are nested more than 100 levels deep$|^Expecting value"):
-            files.parsed(text)
+            contents.parsed(text)
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json", "metrics.jsonl"])

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import otpe
@@ -87,3 +88,52 @@ def test_a_bad_block_is_refused(xs, labels, words):
 def test_bad_settings(settings, words):
     with pytest.raises((ValueError, TypeError), match=words):
         StreamLearner(NET, **settings)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_at_the_door(bad):
+    params = StreamLearner(NET).params
+    params[1].kernel[2, 3] = bad
+    with pytest.raises(ValueError, match=r"params has weights that are not finite, in 1\.kernel\. Use finite ones"):
+        StreamLearner(NET, params=params)
+
+
+@pytest.mark.parametrize("rate", [np.nan, np.inf])
+@pytest.mark.parametrize("every", [1, 2])
+def test_weights_that_are_no_longer_finite_are_reported_at_their_step(rate, every, tmp_path):
+    at = f"step {every}: weights or membranes are not finite any more"
+    one, many = (StreamLearner(NET, "otpe", optax.sgd(rate), every=every) for _ in range(2))
+    for x, y in zip(X[: every - 1], Y, strict=False):
+        assert np.isfinite(one.learn_one(x, y))
+    with pytest.raises(FloatingPointError, match=rf"{at} \(the learner is at step {every}\)\. Go on from a learner"):
+        one.learn_one(X[every - 1], Y[every - 1])
+    with pytest.raises(FloatingPointError, match=rf"{at} \(the learner is at step 16\)"):
+        many.learn_many(X[:16], Y[:16])
+    assert many.steps == 16
+    path = tmp_path / "learner.safetensors"
+    for learner in (one, many):
+        with pytest.raises(
+            FloatingPointError, match=r"learner.safetensors was not written: params\.0\.kernel has numbers"
+        ):
+            learner.save(path)
+    assert not path.exists()
+
+
+def test_one_weight_that_is_not_finite_is_found_by_the_next_step_and_by_the_end_of_a_block():
+    def update(updates, state, params=None):
+        """Spoils one weight in the third update, and no bias."""
+        first, *rest = updates
+        return (
+            first._replace(kernel=first.kernel.at[2, 3].add(jax.numpy.where(state == 2, np.inf, 0))),
+            *rest,
+        ), state + 1
+
+    spoils = optax.GradientTransformation(lambda params: jax.numpy.zeros((), int), update)
+    one, many = StreamLearner(NET, "otpe", spoils), StreamLearner(NET, "otpe", spoils)
+    for x, y in zip(X[:3], Y, strict=False):
+        one.learn_one(x, y)
+    with pytest.raises(FloatingPointError, match="step 4: "):
+        one.learn_one(X[3], Y[3])
+    many.learn_many(X[:2], Y[:2])
+    with pytest.raises(FloatingPointError, match=r"step 3: .* at step 3\)"):
+        many.learn_many(X[2:3], Y[2:3])

@@ -73,6 +73,39 @@ def test_nothing_yet():
     assert np.isnan(score.accuracy)
 
 
+def test_memory_does_not_grow_with_the_square_of_the_classes():
+    score = Prequential(6000, window=100)
+    rng = np.random.default_rng(0)
+    predicted, labels = rng.integers(-1, 6000, (2, 500))
+    labels[-40:], predicted[-40:-10] = 17, -1
+    score.add_many(predicted, np.maximum(labels, 0))
+    about, arrays = score.parts()
+    assert sum(array.nbytes for array in arrays.values()) < 200_000
+    assert len(json.dumps(about)) < 1000
+    assert score.confusions(1) == [(17, -1, 30)], "what should be 17 was silent 30 times"
+    with pytest.raises(
+        ValueError, match=r"classes is 6,000, and a table of all confusions is made for at most 1,000. U"
+    ):
+        _ = score.confusion
+    assert same(score, Prequential.from_state(about | {"arrays": arrays}))
+
+
+def test_a_state_of_the_first_format():
+    """As otpe 0.1 wrote it."""
+    score, old = Prequential(3, window=4, points=5), Prequential(3, window=4, points=5)
+    pairs = [(0, 0), (1, 0), (2, 2), (-1, 1), (0, 0), (1, 1)]
+    for predicted, label in pairs:
+        score.add(predicted, label)
+    state = score.state()
+    arrays = state["arrays"]
+    curve = [[*at, *shares] for at, shares in zip(arrays.pop("curve_at"), arrays.pop("curve"), strict=True)]
+    first = state | {"format": 1, "curve": curve, "endings": [int(e) for e in arrays.pop("endings")]}
+    first["arrays"] = arrays | {"confusion": [[0] * 4] * 3}
+    old = Prequential.from_state(json.loads(json.dumps(first)))
+    assert same(score, old)
+    assert old.window_accuracy == score.window_accuracy == 0.75
+
+
 def test_long_curves_thin_themselves_and_stay_even():
     score = Prequential(2, window=10, points=100)
     for _ in range(50):
@@ -133,9 +166,9 @@ BAD = [
     (lambda: Prequential(3).add_many([1, 2], [1]), r"predicted has 2 entries and labels has 1, expected as many"),
     (
         lambda: Prequential.from_state({"format": 7}),
-        r"state has the format 7, expected 1: what Prequential.state\(\) gave",
+        r"state has the format 7, expected 2: what Prequential.state\(\) gave",
     ),
-    (lambda: Prequential.from_state([]), r"state has the format 'list', expected 1"),
+    (lambda: Prequential.from_state([]), r"state has the format 'list', expected 2"),
     (lambda: evaluate(Told(), [Step(np.zeros(2))], block=0), r"block is 0, expected a whole number above 0"),
 ]
 

@@ -75,7 +75,8 @@ def test_what_grows_and_what_is_not_finite_is_found(soak, monkeypatch, capsys, t
 def test_traces_that_are_not_finite_are_found(soak):
     learner = otpe.StreamLearner(otpe.dense([12, 16, 16, 4]))
     assert soak.finite(learner) == set()
-    learner._memory = learner._memory._replace(scores=learner._memory.scores * np.nan)
+    memory = learner._memory._replace(scores=learner._memory.scores * np.nan)
+    learner._cell.replace(memory, learner._cell.host)
     assert soak.finite(learner) == {"scores are not finite"}
 
 

@@ -20,7 +20,7 @@ from otpe.datasets import Binning
 from otpe.reporting import find
 from otpe.runs import checkpoint
 from otpe.stream import worlds
-from otpe.stream.command import asked, opening
+from otpe.stream.command import asked, opening, saved
 from otpe.stream.command.changes import parsed
 from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
@@ -31,8 +31,8 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     by_hand = learner()
     score = evaluate(by_hand, steps(file), window=50, block=4)
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--window", "50", "--out", str(out)]) == 0
-    weights, about = known(out)
-    assert about["stream"]["score"] == score.state()
+    weights, _ = known(out)
+    assert saved.load(checkpoint.newest(out / "checkpoints")).score.state() == score.state()
     assert weights["params.0.kernel"] == by_hand.params[0].kernel.tobytes()
     assert otpe.StreamLearner.load(checkpoint.newest(out / "checkpoints")).steps == score.steps
     numbers = {

@@ -10,16 +10,19 @@ import sys
 import time
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 import tiny_events
-from tiny_streams import NET, SHAPE, Pressed, config, events, known, learner, made_up_randman, steps
+from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, known, learner, made_up_randman, steps
 
 import otpe
 from otpe import cli, files, tensors
 from otpe.runs import checkpoint, folder
-from otpe.stream.command import opening
-from otpe.stream.command.run import run
+from otpe.stream.command import opening, saved
+from otpe.stream.command.run import prepared, run
+from otpe.stream.events import Binner
+from otpe.stream.lines import lines
 from otpe.stream.prequential import evaluate
 
 
@@ -64,6 +67,9 @@ def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, caps
     assert measured == sorted(set(measured))
     assert measured[-1] == result(asked.out)["step"] == score.steps
     assert result(asked.out)["accuracy"] == score.accuracy
+    lasts = [json.loads((each / "metrics.jsonl").read_text().splitlines()[-1]) for each in (asked.out, whole)]
+    assert lasts[0]["loss"] == lasts[1]["loss"]
+    assert lasts[0]["rates"] == lasts[1]["rates"]
 
 
 def test_a_finished_one_is_shown_again(file, out, capsys):
@@ -132,7 +138,8 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
     said = running.stderr.read().decode()
     assert running.wait(timeout=60) == 130
     running.stdin.close()
-    assert f"stopped after step 20, and saved. Go on with: otpe stream --resume --out {out} " in said
+    dropped = "1 line that had been read was dropped, from '0.3,' on. The last one had not come whole."
+    assert f"stopped after step 20, and saved. {dropped} Go on with: otpe stream --resume --out {out} " in said
     assert "Traceback" not in said
     assert "Fatal" not in said
     for more in (1, 2):  # as often as one likes, also after an end
@@ -141,6 +148,25 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
         assert (result(out)["step"], result(out)["skipped"]) == (20 + 20 * more, {"line": 1 + more})
         going = f"Going on after step {20 * more}, with what comes on standard input from now on."
         assert going in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("grace", [60, -1])
+def test_what_was_read_from_standard_input_is_learned_or_counted(grace, out, typed, monkeypatch):
+    monkeypatch.setattr("otpe.stream.command.standard.GRACE", grace)
+    rows = list(events())
+    typed("".join(rows))
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        run(config("-", out), [Pressed(3)])
+    dropped = re.search(r"([\d,]+) lines that had been read were dropped, from '(.*)' on\. Go on", str(stopped.value))
+    count = int(dropped[1]) if dropped else 0
+    assert (count == 0) == (grace > 0)
+    if dropped:
+        assert rows[-count].strip() == dropped[2]
+    taken = Binner(UNITS, 0.01, classes=CLASSES).steps(lines(rows[: len(rows) - count]))
+    score, found = evaluate(learner(), taken, block=4), saved.load(checkpoint.newest(out / "checkpoints")).score
+    score.reset()
+    found.reset()
+    assert found.state() == score.state()
 
 
 def test_standard_input_is_taken_as_a_file_is(out, typed, file):
@@ -200,6 +226,7 @@ def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
     [
         (lambda rows: rows[:30], "ends after step 12, but this run has taken 36 from it"),
         (lambda rows: ["0.000,11,0\n", *rows[1:]], "has other steps than those, but this run has taken 36 from it"),
+        (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # between two time steps
     ],
 )
 def test_another_file_is_noticed(change, message, file, out, tmp_path, capsys):
@@ -246,17 +273,27 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sound", "last"), [(8, "the last good checkpoint is .*0008.safetensors"), (0, "no checkpoint")]
+    ("sound", "last"), [(8, "the last good checkpoint is .*0008.safetensors"), (0, "no checkpoint was written before")]
 )
-def test_weights_that_are_not_finite_are_never_saved(sound, last, file, out, capsys, monkeypatch):
-    wrong = property(lambda self: (np.full(3, np.nan if self.steps > sound else 0.0),))
-    monkeypatch.setattr(otpe.StreamLearner, "params", wrong)
-    assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 1
+def test_weights_that_are_not_finite_end_the_stream_at_their_block(sound, last, file, out):
+    def poison(*_):
+        if job.score.steps == sound:
+            if sound:
+                job._save()
+            ill = jax.tree.map(lambda w: w.at[..., 0].set(np.nan), job.learner._memory.params)
+            job.learner._cell.replace(job.learner._memory._replace(params=ill), job.learner._cell.host)
+
+    job = prepared(config(file, out))
+    job.watchers.append(poison)
+    if not sound:
+        poison()
     message = (
-        rf"otpe: step {sound + 4}: weights are not finite any more; {last}.* Start again with a smaller learning_rate"
+        rf"step {sound + 1}: weights or membranes are not finite any more; {last}.* Start again with a smaller lear"
     )
-    assert re.search(message, capsys.readouterr().err)
-    assert len(checkpoint.everything(out / "checkpoints")) == sound // 4
+    with pytest.raises(FloatingPointError, match=message):
+        job()
+    newest = checkpoint.newest(out / "checkpoints")
+    assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "which refuses weights that are not finite"
 
 
 def test_a_damaged_checkpoint(file, out, capsys):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from otpe import files
+from otpe import contents
 
 Numbers = Sequence[float]
 
@@ -168,7 +168,7 @@ def to_json(section: Section) -> str:
 def from_json(text: str) -> Section:
     """What `to_json` wrote. ValueError for anything else, with what is wrong."""
     try:
-        found = files.parsed(text)
+        found = contents.parsed(text)
         version = found["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None

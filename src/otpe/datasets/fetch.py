@@ -56,6 +56,8 @@ def fetch(name: str, split: str, root: Path) -> Path:
     """Download the archive of this split into the folder and compare its hash. What is there already is kept."""
     target = root / archive(name, split)
     if target.exists():
+        if not target.is_file():
+            raise OSError(f"{target} is there, but is no file. Move it away, or name another folder.")
         if is_official(name, split, target):
             return target
         raise ValueError(

@@ -3,10 +3,14 @@
 A process of its own, because the HDF5 library does not survive every damaged file: some make it crash, some loop for
 ever, some ask for terabytes. Here that ends this process, under limits, and not the one that wanted the data. It
 imports nothing of otpe, so that it starts at once.
+
+Only this one file is read. HDF5 also follows links to other files and takes numbers from them; that is refused before
+any number is read, because a file from elsewhere could so return what is in the files of its reader.
 """
 
 import io
 import json
+import os
 import sys
 import zipfile
 import zlib
@@ -14,9 +18,13 @@ from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5l  # pyright: ignore[reportAttributeAccessIssue]
 
 READY = b"otpe is ready to read\n"  # what others may have printed before, at start-up, does not count
 NEEDED = ("spikes/times", "spikes/units", "labels")
+OPTIONAL = ("extra/speaker", "extra/keys")
+UNPACKED = 1_000_000_000  # bytes that any archive may hold, and as many times its own size
+RATIO = 10
 
 
 class Unreadable(Exception):
@@ -41,33 +49,43 @@ def main() -> None:
 
 def _read(path: str) -> tuple[list[str] | None, dict[str, np.ndarray]]:
     with h5py.File(_unzipped(path) if path.endswith(".zip") else path, "r") as file:
-        missing = [name for name in NEEDED if name not in file]
+        found = {name: _dataset(file, name) for name in NEEDED + OPTIONAL}
+        data = {name: dataset for name, dataset in found.items() if dataset is not None}
+        missing = [name for name in NEEDED if name not in data]
         if missing:
             there = ", ".join(map(repr, file)) or "nothing"
             raise Unreadable(f"has no {missing[0]!r}, but {there}")
-        times, time_counts = _rows(file, "spikes/times")
-        units, unit_counts = _rows(file, "spikes/units")
+        times, time_counts = _rows(data["spikes/times"], "spikes/times")
+        units, unit_counts = _rows(data["spikes/units"], "spikes/units")
         arrays = {"times": times, "time_counts": time_counts, "units": units, "unit_counts": unit_counts}
-        arrays["labels"] = _dataset(file, "labels")[()]
-        if "extra/speaker" in file:
-            arrays["speakers"] = _dataset(file, "extra/speaker")[()]
-        names = _names(file) if "extra/keys" in file else None
+        arrays["labels"] = data["labels"][()]
+        if "extra/speaker" in data:
+            arrays["speakers"] = data["extra/speaker"][()]
+        names = _names(data["extra/keys"]) if "extra/keys" in data else None
     for name, array in arrays.items():
         if array.ndim != 1 or array.dtype.kind not in "fiu":
             raise Unreadable(f"has {name} of {array.dtype} {list(array.shape)}, expected a row of numbers")
     return names, arrays
 
 
-def _dataset(file: h5py.File, name: str) -> h5py.Dataset:
-    found = file[name]
-    if not isinstance(found, h5py.Dataset):
+def _dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
+    """The dataset, if it is there. Its numbers are in this file, and so is every step of the way to it."""
+    place: Any = file
+    for part in name.split("/"):
+        if not isinstance(place, h5py.Group) or not place.id.links.exists(part.encode()):
+            return None
+        if place.id.links.get_info(part.encode()).type != h5l.TYPE_HARD:  # `in` and `get` would follow a link
+            raise Unreadable(f"reaches {name!r} through a link, which may lead to another file and is not followed")
+        place = place[part]
+    if not isinstance(place, h5py.Dataset):
         raise Unreadable(f"has {name!r} as a group, expected a dataset")
-    return found
+    if place.external or place.is_virtual:
+        raise Unreadable(f"has the numbers of {name!r} in another file, which is not read")
+    return place
 
 
-def _rows(file: h5py.File, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _rows(dataset: h5py.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The rows one behind the other, and how long each is."""
-    dataset = _dataset(file, name)
     whole = dataset[()]
     rows = [np.asarray(row) for row in whole] if np.ndim(whole) else [whole]
     if any(row.ndim != 1 for row in rows):
@@ -79,8 +97,8 @@ def _rows(file: h5py.File, name: str) -> tuple[np.ndarray, np.ndarray]:
     return (np.concatenate(rows) if rows else np.empty(0, kind)), counts
 
 
-def _names(file: h5py.File) -> list[str]:
-    keys = np.asarray(_dataset(file, "extra/keys")[()])
+def _names(dataset: h5py.Dataset) -> list[str]:
+    keys = np.asarray(dataset[()])
     try:
         if keys.ndim != 1 or keys.dtype.kind not in "SO":
             raise TypeError
@@ -97,7 +115,11 @@ def _unzipped(path: str) -> io.BytesIO:
             inside = [name for name in archive.namelist() if name.endswith((".h5", ".hdf5"))]
             if len(inside) != 1:
                 raise Unreadable(f"holds {', '.join(archive.namelist()) or 'nothing'}, expected one .h5 file")
-            return io.BytesIO(archive.read(inside[0]))
+            size, most = archive.getinfo(inside[0]).file_size, UNPACKED + RATIO * os.path.getsize(path)
+            if size > most:
+                raise Unreadable(f"unpacks to {size:,} bytes, expected {most:,} at most in an archive of its size")
+            with archive.open(inside[0]) as member:
+                return io.BytesIO(member.read(size))  # never more, even if more is packed
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise Unreadable(f"cannot be unzipped: {_reason(error)}") from None
 

@@ -7,6 +7,7 @@ folder may not be written.
 import hashlib
 import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -100,7 +101,7 @@ def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) 
     }
     places = _places(path, f"{path.name}-{units}-{binning}{'-empty' * keep_empty}")
     for place in places:
-        kept = cache.read(*place, stamp)
+        kept = cache.read(*place, stamp, partial(_fit, binning=binning, units=units))
         if kept is not None:
             return _recordings(kept)
     arrays = binned(path, units, binning, keep_empty=keep_empty)
@@ -177,12 +178,26 @@ def binned(path: Path, units: int, binning: Binning, *, keep_empty: bool) -> dic
     return arrays | {name: x for name, x in optional.items() if x is not None}
 
 
+def _fit(arrays: dict[str, np.ndarray], binning: Binning, units: int) -> bool:
+    """Are these arrays what `binned` makes with these settings?"""
+    frames, names = arrays["frames"], arrays["names"]
+    rows = {name: arrays[name] for name in ("labels", "lengths", "speakers") if name in arrays}
+    limits = {"labels": names.size - 1, "lengths": frames.shape[1]}
+    return (
+        (frames.ndim, frames.dtype.kind in "iu", names.ndim, names.dtype.kind) == (3, True, 1, "U")
+        and frames.shape[1:] == (binning.bins or binning.steps or frames.shape[1], units // binning.pool)
+        and rows.keys() >= ({"labels", "lengths"} if binning.dt else {"labels"})
+        and all(row.shape == frames.shape[:1] and row.dtype == np.int32 and row.min() >= 0 for row in rows.values())
+        and all(rows[name].max() <= most for name, most in limits.items() if name in rows)
+    )
+
+
 def _recordings(arrays: dict[str, np.ndarray]) -> Recordings:
     names = tuple(map(str, arrays["names"]))
     return Recordings(arrays["frames"], arrays.get("lengths"), arrays["labels"], arrays.get("speakers"), names)
 
 
-def _places(path: Path, name: str) -> list[tuple[Path, str]]:
+def _places(path: Path, name: str) -> list[tuple[Path | None, str]]:
     """Where frames may be kept: beside the data if that may be written, else with the user."""
     whose = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     marked = path.parent.stat().st_mode & 0o222  # root may write anywhere, but leaves a read-only folder alone

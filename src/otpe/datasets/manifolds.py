@@ -59,18 +59,22 @@ def tables(seed: int, classes: int, units: int, dims: int, alpha: float) -> np.n
     """
     name = f"randman-{seed}-{classes}x{units}x{dims}-alpha-{alpha:g}"
     stamp = {"tables": 1, "seed": seed, "classes": classes, "units": units, "dims": dims, "alpha": alpha, "grid": GRID}
-    kept = cache.read(cache.home(), name, stamp)
+    home, made = cache.home(), np.empty((classes, dims, GRID + 1, units), np.float32)
+    kept = cache.read(home, name, stamp, lambda kept: _alike(kept["tables"], made))
     if kept is not None:
         return kept["tables"]
-    made = np.empty((classes, dims, GRID + 1, units), np.float32)
     rows = np.empty((units, GRID + 1), np.float32)
     for label in range(classes):
         k = coefficients(seed, label, units, dims, alpha)
         for dim in range(dims):
             tabulate(Coefficients(*(part[:, dim] for part in k)), alpha, rows)
             made[label, dim] = rows.T
-    cache.write(cache.home(), name, stamp, {"tables": made})
+    cache.write(home, name, stamp, {"tables": made})
     return made
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    return (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
 def tabulate(k: Coefficients, alpha: float, out: np.ndarray) -> None:

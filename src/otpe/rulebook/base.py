@@ -151,6 +151,10 @@ class StepForm(Protocol):
         """The part of a state that is there for learning, not for running the network."""
         ...
 
+    def membranes_of(self, state: Any) -> tuple[Array, ...]:
+        """The membranes of each layer [B, n]."""
+        ...
+
     def advance(self, params: Any, state: Any, x: ArrayLike) -> tuple[Any, Any]: ...
 
     def emit(

@@ -65,6 +65,11 @@ class RtrlStepper:
     def traces_of(self, state: State) -> Any:
         return state.J
 
+    def membranes_of(self, state: State) -> tuple[Array, ...]:
+        *membranes, _ = self._split(state.u)
+        shapes = [layer.out_shape for layer in self.net.layers]
+        return tuple(u.reshape(-1, *shape) for u, shape in zip(membranes, shapes, strict=True))
+
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         params = check.params(self.net, params)
         x = check_step(self, self.net, params, state, x).astype(state.u.dtype)
@@ -106,8 +111,7 @@ class RtrlStepper:
 
     def _step(self, params: Any, u: Array, x: Array) -> tuple[Array, Array, tuple[Array, ...]]:
         """One sample through the network, all its states in one vector: the states after, the logits, the spikes."""
-        widths = self._widths()
-        *membranes, o = jnp.split(u, [sum(widths[: i + 1]) for i in range(len(widths))])
+        *membranes, o = self._split(u)
         after, spikes, s = [], [], x
         for layer, neuron, p, u in zip(self.net.layers, self.net.neurons, params, membranes, strict=True):
             u, s, _ = neuron.fire(u.reshape(layer.out_shape), layers.apply(layer, p, s))
@@ -115,6 +119,11 @@ class RtrlStepper:
             spikes.append(s)
         o = self.net.readout_leak * o + s.ravel()
         return jnp.concatenate([*after, o]), s.ravel() if self.rule.readout == "spikes" else o, tuple(spikes)
+
+    def _split(self, u: Array) -> list[Array]:
+        """The membranes of each layer, then the leaky readout."""
+        widths = self._widths()
+        return jnp.split(u, [sum(widths[: i + 1]) for i in range(len(widths))], axis=-1)
 
     def _widths(self) -> list[int]:
         return [math.prod(layer.out_shape) for layer in self.net.layers]

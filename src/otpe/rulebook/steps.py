@@ -75,6 +75,9 @@ class Stepper:
     def traces_of(self, state: State) -> Any:
         return [layer.kept for layer in state.layers]
 
+    def membranes_of(self, state: State) -> tuple[Array, ...]:
+        return tuple(layer.u for layer in state.layers)
+
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
         """Feed one time step of spikes [B, n_in]: membranes, traces and averages move on. No label needed."""
         params = check.params(self.net, params)

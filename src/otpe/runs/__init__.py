@@ -7,6 +7,7 @@ task.py        datasets by name: what is learned from, validated and tested on
 loop.py        the programs that run on the device: a block of steps with its evaluations, a test
 pace.py        how many steps to hand to the device at a time
 folder.py      the run folder: what was asked for, what was measured, what came out     read.py   reads it again
+commit.py      which commit otpe's source is, for the folder
 checkpoint.py  the state of a run in a file, and back
 guards.py      numbers that are not finite, layers that are silent
 signals.py     Ctrl-C and SIGTERM: finish the block, save, leave

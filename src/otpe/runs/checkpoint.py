@@ -1,5 +1,6 @@
 """The state of a run in a file, and back, bit for bit."""
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import files, tensors
+from otpe import contents, tensors
 from otpe.runs.loop import State
 
 KIND = "checkpoint of a training run"
@@ -31,8 +32,7 @@ def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], k
             f"{path} cannot be written: {error.strerror}. Earlier checkpoints are untouched; make room, and go on with"
             " resume",
         ) from None
-    for old in everything(folder)[:-keep]:
-        old.unlink(missing_ok=True)
+    prune(path, keep)
     return path
 
 
@@ -40,13 +40,30 @@ def name(step: int) -> str:
     return f"step-{step:010}.safetensors"
 
 
+def step(path: Path) -> int | None:
+    """The number in its name. None for a file that is no checkpoint."""
+    found = re.fullmatch(r"step-(\d+)\.safetensors", path.name, re.ASCII)
+    return int(found[1]) if found else None
+
+
 def everything(folder: Path) -> list[Path]:
-    """All checkpoints, the newest last."""
-    return sorted(folder.glob("step-*.safetensors"))
+    """All checkpoints, the one of the latest step last."""
+    found = {path: number for path in folder.glob("step-*.safetensors") if (number := step(path)) is not None}
+    return sorted(found, key=lambda path: found[path])
 
 
-def newest(folder: Path) -> Path | None:
-    return next(reversed(everything(folder)), None)
+def newest(folder: Path, last: int | None = None) -> Path | None:
+    """`last`: the last step of the run; files of later steps are not of it."""
+    found = [path for path in everything(folder) if last is None or (step(path) or 0) <= last]
+    return found[-1] if found else None
+
+
+def prune(saved: Path, keep: int) -> None:
+    """Remove checkpoints from before the one that was just saved, until `keep` are left. Later ones stay."""
+    before = everything(saved.parent)
+    before = before[: before.index(saved)]
+    for old in before[: max(len(before) - keep + 1, 0)]:
+        old.unlink(missing_ok=True)
 
 
 def load(path: Path, like: State) -> Checkpoint:
@@ -61,7 +78,7 @@ def load(path: Path, like: State) -> Checkpoint:
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise files.ContentError(f"{error} {advice(path)}") from None
+        raise contents.ContentError(f"{error} {advice(path)}") from None
     leaves = [like_leaf(arrays[name], leaf) for name, leaf in expected.items()]
     state = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return Checkpoint(state, about["seconds"], about["identity"])
@@ -69,7 +86,8 @@ def load(path: Path, like: State) -> Checkpoint:
 
 def advice(path: Path) -> str:
     """What to do about one that cannot be used."""
-    others = [other for other in everything(path.parent) if other < path]
+    mine = step(path)
+    others = [other for other in everything(path.parent) if mine is None or (step(other) or 0) < mine]
     if not others:
         return "There is no earlier checkpoint: start anew in another folder."
     return f"Move it away to go on from the one before it, {others[-1].name}."

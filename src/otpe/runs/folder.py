@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -23,13 +22,14 @@ from typing import IO, Any, Protocol, TypeVar, cast, get_type_hints
 import jax
 
 import otpe
-from otpe import files
-from otpe.runs import checkpoint, result
+from otpe import contents, files
+from otpe.runs import checkpoint, commit, result
 from otpe.runs.config import FREE
-from otpe.runs.read import FORMAT, read_json, read_metrics
+from otpe.runs.read import FORMAT, checked_metrics, read_json, read_metrics
 
 RUNS = Path("runs")
 SECONDS = 0.5  # between two writes of metrics
+MOVES = ("device", "platform", "commit")  # what else tells on which machine, and by which source, a run went on
 
 
 class Resumable(Protocol):
@@ -75,13 +75,34 @@ class Folder:
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.path)
 
-    def back_to(self, step: int) -> None:
-        """Forget what was measured after this step: the run goes on from there, and measures it again."""
-        path = self.path / "metrics.jsonl"
-        kept = [line for line in self.metrics() if line["step"] <= step]
-        text = "".join(json.dumps(line) + "\n" for line in kept)
-        if path.exists() and path.read_bytes() != text.encode():
+    def go_on(self, step: int, measured: bool) -> list[str]:
+        """The run goes on from this step, and measures again what comes after it. Returns what its user should know.
+
+        `measured`: whether there must be lines of metrics until this step.
+        """
+        path, (lines, damage) = self.path / "metrics.jsonl", checked_metrics(self.path)
+        text = "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step)
+        if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
+        tell = measured or (damage and path.is_file())
+        notes = [f"{damage} The run goes on after step {step} all the same."] if damage and tell else []
+        return notes + self._note_machine(step)
+
+    def _note_machine(self, step: int) -> list[str]:
+        """Other versions or another device than before are written down beside the earlier ones."""
+        about, now = read_json(self.path / "config.json"), provenance()
+        before = [about, *about.get("resumed", [])][-1]
+        changed = [
+            f"{name} is {now['versions'].get(name)}, was {version}"
+            for name, version in before.get("versions", {}).items()
+            if now["versions"].get(name) != version
+        ]
+        changed += [f"{name} is {now[name]}, was {before.get(name)}" for name in MOVES if now[name] != before.get(name)]
+        if not changed:
+            return []
+        resumed = [*about.get("resumed", []), {"step": step, **now}]
+        files.write_atomically(self.path / "config.json", json.dumps(about | {"resumed": resumed}, indent=1) + "\n")
+        return [f"other versions from step {step} on: {'; '.join(changed)}. Numbers may differ in their last digits."]
 
     def close(self) -> None:
         try:
@@ -94,11 +115,13 @@ class Folder:
         path, lines = self.path / "metrics.jsonl", "".join(self.waiting)
         self.waiting, self.written = [], time.monotonic()
         try:
-            with path.open("a") as file:
+            with files.append(path) as file:
                 file.write(lines)
                 file.flush()
                 if to_disk:
                     os.fsync(file.fileno())
+        except files.NotPlainError:
+            raise
         except OSError as error:
             raise OSError(f"{path} cannot be written: {error.strerror}. Make room, and go on with resume") from None
 
@@ -142,22 +165,10 @@ def provenance() -> dict[str, Any]:
     return {
         "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},
-        "commit": commit(),
+        "commit": commit.of(Path(otpe.__file__).parent),
         "platform": f"{platform.system()} {platform.machine()}",
         "device": f"{device.platform}: {device.device_kind}",
     }
-
-
-def commit() -> str | None:
-    """Of the source of otpe, where it lies in a git checkout; with a + where something was changed since."""
-    here = Path(otpe.__file__).parent
-    try:
-        tracked = _git(here, "ls-files", "--error-unmatch", "__init__.py")
-        return (
-            _git(here, "rev-parse", "HEAD") + "+" * bool(_git(here, "status", "--porcelain", ".")) if tracked else None
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
@@ -204,8 +215,8 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
 def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
     """config.json of a run of this kind, and the defaults of settings that are newer than the run."""
     found, where = read_json(path / "config.json"), path / "config.json"
-    with files.reading(where, "Name another folder."):
-        files.typed(found, {name: hint for name, hint in get_type_hints(kind).items() if name in found})
+    with contents.reading(where, "Name another folder."):
+        contents.typed(found, {name: hint for name, hint in get_type_hints(kind).items() if name in found})
     return {**plain(kind()), **found}
 
 
@@ -221,7 +232,7 @@ def stored(kind: type[Config], path: Path) -> Config:
 
 
 def locked(path: Path) -> IO[str]:
-    lock = (path / ".lock").open("w")
+    lock = files.append(path / ".lock")  # never emptied: it may be another name of a file that somebody needs
     try:
         import fcntl
     except ImportError:  # Windows has no flock
@@ -234,8 +245,3 @@ def locked(path: Path) -> IO[str]:
             f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it."
         ) from None
     return lock
-
-
-def _git(where: Path, *args: str) -> str:
-    ran = subprocess.run(["git", *args], cwd=where, capture_output=True, text=True, timeout=10, check=True)
-    return ran.stdout.strip()

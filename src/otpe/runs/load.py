@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import files, tensors
+from otpe import contents, tensors
 from otpe.network import Network
 from otpe.runs import checkpoint, folder, settings
 from otpe.runs.config import TrainConfig
@@ -31,7 +31,7 @@ def load(path: str | Path, net: Network | None = None) -> Result:
             f"{where} holds a comparison. Name the folder of one of its runs: {runs or 'none is finished'}."
         )
     config = folder.stored(TrainConfig, where)
-    newest = checkpoint.newest(where / "checkpoints")
+    newest = checkpoint.newest(where / "checkpoints", last=config.steps)
     if not (where / "result.json").exists():
         raise FileNotFoundError(
             f"{where} holds a run that is not finished. Go on with: otpe train --resume --out {where}"
@@ -40,7 +40,7 @@ def load(path: str | Path, net: Network | None = None) -> Result:
         raise FileNotFoundError(f"{where} holds a finished run whose last checkpoint, with its weights, is gone.")
     found, (arrays, _) = read_result(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
-    with files.reading(newest):
+    with contents.reading(newest):
         net = _network(where, best) if net is None else net
         weights = params(where, best, net)
     return from_json(found, where, net, weights, read_training(where))
@@ -54,17 +54,17 @@ def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = Non
     like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
     names = checkpoint.named(like)
     if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
-        raise files.ContentError(f"{where} holds the parameters of another network than the one given.")
+        raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
     return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
 
 
 def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
     if "own_net" in folder.read_json(where / "config.json"):
-        raise files.ContentError(
+        raise contents.ContentError(
             f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...)."
         )
     config = folder.stored(TrainConfig, where)
     last = len(config.hidden)
     inputs, classes = arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2]
-    with files.reading(where / "config.json"):
+    with contents.reading(where / "config.json"):
         return settings.network(config, inputs, classes)

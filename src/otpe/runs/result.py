@@ -7,7 +7,7 @@ from typing import Any, get_origin, get_type_hints
 
 import jax
 
-from otpe import files
+from otpe import contents
 from otpe.network import Network
 from otpe.runs import spread
 from otpe.runs.read import FORMAT, read_json
@@ -59,8 +59,8 @@ def numbers(result: Numbers) -> dict[str, Any]:
 def read(path: Path, needs: Iterable[str] = tuple(field.name for field in fields(Numbers))) -> dict[str, Any]:
     """result.json, in which there is what is needed."""
     found, hints = read_json(path), {name: kind for name, kind in get_type_hints(Numbers).items() if name in needs}
-    with files.reading(path, "Name another folder."):
-        files.typed(found, hints)
+    with contents.reading(path, "Name another folder."):
+        contents.typed(found, hints)
         for name in (name for name, kind in hints.items() if get_origin(kind) is list and "seeds" in hints):
             if len(found[name]) != found["seeds"]:
                 raise ValueError(

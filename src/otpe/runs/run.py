@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from otpe import files
+from otpe import contents
 from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
@@ -49,10 +49,12 @@ class Run:
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
+        for note in self.folder.go_on(step, measured=step >= config.eval_every):
+            self.warn(note)
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         weights = snapshots.Writer(self.folder.path)
-        with files.reading(self.folder.path / "metrics.jsonl", "Name another folder."):
+        with contents.reading(self.folder.path / "metrics.jsonl", "Name another folder."):
             guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
@@ -110,7 +112,7 @@ class Run:
         steps, began = strides * recipe.stride, self.seconds
         self.seconds += pace.ended(strides)
         if not finite.all():
-            saved = checkpoint.newest(self.folder.checkpoints)
+            saved = checkpoint.newest(self.folder.checkpoints, last=self.config.steps)
             raise guards.diverged(self._one_step, before, steps, self.networks.seed, self._learning_rate, saved)
         self.state = state
         each = (self.seconds - began) / steps

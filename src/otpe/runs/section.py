@@ -13,7 +13,7 @@ from otpe.charts.look import shown
 from otpe.runs import spread
 from otpe.runs.config import FREE, TrainConfig
 
-MACHINE = ("device", "platform", "versions", "commit")
+MACHINE = ("device", "platform", "versions", "commit", "resumed")
 KNOWN = ("t-randman", "r-randman", "shd", "ssc", "folder")  # datasets; others are a user's own
 QUANTITIES = {"valid_accuracy": "validation accuracy", "loss": "training loss"}
 

@@ -100,18 +100,16 @@ def _networks(config: TrainConfig, splits: Splits) -> Networks:
 
 def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool) -> tuple[State, float]:
     """Where the run is: at its newest checkpoint, or at the start."""
-    path = checkpoint.newest(opened.checkpoints)
+    path = checkpoint.newest(opened.checkpoints, last=mine["steps"])
     if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
         raise FileNotFoundError(
             f"{opened.path} holds a finished run whose last checkpoint is gone. Its numbers are in result.json; for its"
             " weights put the checkpoint back, or train again in another folder."
         )
     if path is None:
-        opened.back_to(0)
         return start(), 0.0
     found = checkpoint.load(path, jax.eval_shape(start))
     folder.check_same(str(path), {**folder.plain(TrainConfig()), **found.identity}, mine)
-    opened.back_to(int(found.state.step))
     return found.state, found.seconds
 
 

@@ -5,10 +5,14 @@
     learner.learn_one(x, label)           # the step is taken, and the weights learn from it
     learner.observe_one(x)                # the step is taken, and nothing is learned
 
-Numpy arrays go in and come out.
+Numpy arrays go in and come out. After any exception, Ctrl-C too, a learner is before a step or after it, and can be
+saved. Threads may share one: their calls wait for each other.
 """
 
+from collections.abc import Mapping
+from math import inf
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import jax
@@ -16,14 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from otpe import check, files, tensors
+from otpe import check, contents, tensors
 from otpe.network import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
 from otpe.runs import checkpoint
-from otpe.stream import described, inputs
+from otpe.stream import described, forks, inputs
+from otpe.stream.cell import Cell, Program
 from otpe.stream.late import Waiting
-from otpe.stream.programs import NO_LABEL, How, Memory, at_rest, programs, start
+from otpe.stream.programs import NO_LABEL, How, Memory, Told, at_rest, programs, start
 from otpe.training.optimizer import ByValue
 
 KIND = "streaming learner"
@@ -31,6 +36,11 @@ SAID = {  # in a file, of what types
     "net": dict | None, "rule": str | None, "optimizer": list | None, "begins": bool, "settings": dict, "steps": int,
     "labelled": int,
 }  # fmt: skip
+MORE = "more/"  # before the names of arrays in the file that are not the learner's
+REMEDY = (
+    "Go on from a learner that was saved before, with a smaller learning rate, or with limit, the largest size that a"
+    " weight may have"
+)
 BLOCKS = (1024, 128, 16, 1)  # steps in a program: few lengths are compiled, whatever blocks are given
 
 
@@ -43,6 +53,23 @@ class Learned(NamedTuple):
     spikes: np.ndarray  # [T, classes] of the output neurons
 
 
+class NotFiniteError(FloatingPointError):
+    """Weights, membranes or traces are not finite any more."""
+
+    def __init__(self, text: str, step: int) -> None:
+        super().__init__(text)
+        self.step = step  # where it was found
+
+
+class _Host(NamedTuple):
+    """What changes with the memory, but is not on the device."""
+
+    waiting: Waiting
+    steps: int = 0  # time steps of this life
+    labelled: int = 0  # of them, those with a label
+    begins: bool = False  # does a sequence begin with the next step?
+
+
 class StreamLearner:
     """A network, a rule that learns online, and all they remember of a stream.
 
@@ -51,7 +78,7 @@ class StreamLearner:
       rule: a rule that learns online, by name or as a composition of your own.
       optimizer: any optax optimizer; by default Adamax with learning rate 1e-3.
       seed: of the initial weights.
-      params: initial weights, such as those of `otpe.train`, instead.
+      params: initial weights, such as those of `otpe.train`, instead. Finite numbers.
       every: update the weights after this many steps with a label, by their mean gradient.
       score_leak: what is left of the scores after a step; by default the leak of the output neurons. 1.0: spikes are
         counted from the last `reset` on, as the paper does.
@@ -59,6 +86,9 @@ class StreamLearner:
         from when so many have followed it, with the label it has got by then.
       decay: share of every weight that an update takes away, for long lives.
       limit: the largest size that a weight may have.
+
+    Raises:
+      FloatingPointError: weights or membranes are not finite any more. Learning raises it at that step, `save` always.
     """
 
     def __init__(
@@ -75,6 +105,7 @@ class StreamLearner:
         decay: float = 0.0,
         limit: float | None = None,
     ) -> None:
+        forks.used()
         optimizer = optax.adamax(1e-3) if optimizer is None else optimizer
         check.network(net)
         check.optimizer(optimizer)
@@ -92,20 +123,30 @@ class StreamLearner:
         if params is None:
             params = net.init(jax.random.key(check.whole("seed", seed, 2**32)), jnp.float32)
         params = jax.tree.map(lambda w: jnp.asarray(w, jnp.float32), check.params(net, params))
-        self._memory: Memory = start(self._how, params)
-        self._waiting = Waiting.none(net.layers[0].in_shape)
-        self._begins = False  # does a sequence begin with the next step?
-        self.steps = 0  # time steps of this life
-        self.labelled = 0  # of them, those with a label
+        _refuse_if_not_finite("params", params)
+        self._lock = RLock()  # a signal handler may save in the middle of a call
+        self._cell: Cell[Memory, _Host] = Cell(start(self._how, params), _Host(Waiting.none(net.layers[0].in_shape)))
 
     @property
     def net(self) -> Network:
         return self._how.net
 
     @property
+    def steps(self) -> int:
+        """Time steps of this life."""
+        return self._cell.host.steps
+
+    @property
+    def labelled(self) -> int:
+        """Of them, those with a label."""
+        return self._cell.host.labelled
+
+    @property
     def params(self) -> Any:
         """The weights of now, as numpy arrays of their own."""
-        return jax.tree.map(np.array, self._memory.params)
+        forks.check()
+        with self._lock:
+            return jax.tree.map(np.array, self._memory.params)
 
     @property
     def bytes(self) -> int:
@@ -115,34 +156,38 @@ class StreamLearner:
 
     def predict_one(self, x: Any) -> np.ndarray:
         """The class scores [classes] as they would be after this time step [n_in]. Changes nothing."""
-        return np.asarray(self._run.predict(self._memory, inputs.step(self.net, x)))
+        x = inputs.step(self.net, x)
+        forks.check()
+        with self._lock:
+            return np.asarray(self._run.predict(self._cell.leaves, x))
 
     def learn_one(self, x: Any, label: Any) -> float:
         """Take this time step, and learn from its label. Returns the loss, which is of before."""
         x, y = inputs.step(self.net, x), inputs.label(self.net, label)
         if self.delay:
             return float(self.learn_many(x[None], y).losses[0])
-        self._memory, told = self._run.learn(self._memory, x, y)
-        self.steps, self.labelled = self.steps + 1, self.labelled + 1
-        return float(told.loss)
+        told = self._step(self._run.learn, x, y)
+        loss = float(told.loss)
+        if loss == inf:
+            raise _not_finite(self.steps, self.steps)
+        return loss
 
     def observe_one(self, x: Any) -> None:
         """Take this time step, and learn nothing."""
         x = inputs.step(self.net, x)
         if self.delay:
             self.observe_many(x[None])
-            return
-        self._memory, _ = self._run.observe(self._memory, x)
-        self.steps += 1
+        else:
+            self._step(self._run.observe, x)
 
     def learn_many(self, xs: Any, labels: Any) -> Learned:
         """Many time steps [T, n_in] at once, with a label for all of them or for each [T]; −1 for none.
 
-        The same numbers as `learn_one` and `observe_one` in a loop, many times as fast.
+        The same numbers as `learn_one` and `observe_one` in a loop, many times as fast. An exception may leave the
+        learner behind any of the steps; `steps` tells how many were taken.
         """
         xs = inputs.steps(self.net, xs)
         labels = inputs.labels(self.net, labels, len(xs))
-        self.labelled += int((labels != NO_LABEL).sum())
         if self.delay:
             return self._later(xs, labels)
         run = self._run.mixed_many if (labels == NO_LABEL).any() else self._run.learn_many
@@ -164,45 +209,64 @@ class StreamLearner:
         labels = np.atleast_1d(np.asarray(labels))
         labels = inputs.labels(self.net, labels, len(labels))
         ago = check.whole("ago", ago, 2**31)
-        waiting = len(self._waiting.labels)
-        if ago + len(labels) > waiting:
-            raise ValueError(
-                f"labels are for {len(labels)} steps, {ago} before the last one, and {waiting} wait for a label. Make"
-                f" the learner with a larger delay, how many steps late a label may come; it is {self.delay}."
-            )
-        before = self._waiting.known
-        self._waiting = self._waiting.labelled(labels, ago)
-        self.labelled += self._waiting.known - before
+        forks.check()
+        with self._lock:
+            host = self._cell.host
+            count = len(host.waiting.labels)
+            if ago + len(labels) > count:
+                raise ValueError(
+                    f"labels are for {len(labels)} steps, {ago} before the last one, and {count} wait for a label. Make"
+                    " the learner with a larger delay, how many steps late a label may come; it is"
+                    f" {self.delay}."
+                )
+            waiting = host.waiting.labelled(labels, ago)
+            labelled = host.labelled + waiting.known - host.waiting.known
+            self._cell.replace(self._memory, host._replace(waiting=waiting, labelled=labelled))
 
     def reset(self) -> None:
         """A new sequence begins: membranes, traces and scores are cleared, weights stay.
 
         Where updates are made after every k steps, what is left of a group makes one first.
         """
-        if self.delay:  # what waits belongs to the sequence that is over, and is learned from as such
-            self._memory, self._begins = self._memory._replace(present=at_rest(self.net)), True
-            return
-        if int(self._memory.labelled):
-            self._memory = self._run.settle(self._memory)
-        self._memory = self._run.rest(self._memory)
+        forks.check()
+        with self._lock:
+            host = self._cell.host
+            if self.delay:  # what waits belongs to the sequence that is over, and is learned from as such
+                self._cell.replace(self._memory._replace(present=at_rest(self.net)), host._replace(begins=True))
+            else:
+                self._cell.run(self._run.rest, host=host)
 
     def clone(self) -> "StreamLearner":
         """One that is the same in everything, and goes its own way from here on."""
+        forks.check()
         other = object.__new__(StreamLearner)
-        other.__dict__ = {**self.__dict__, "_memory": jax.tree.map(jnp.copy, self._memory)}
+        with self._lock:
+            cell = Cell(jax.tree.map(jnp.copy, self._memory), self._cell.host)
+        other.__dict__ = {**self.__dict__, "_lock": RLock(), "_cell": cell}
         return other
 
-    def save(self, path: str | Path, **more: Any) -> Path:
+    def __deepcopy__(self, _: Any) -> "StreamLearner":
+        return self.clone()
+
+    def save(self, path: str | Path, *, arrays: Mapping[str, np.ndarray] | None = None, **more: Any) -> Path:
         """Everything, in the middle of a sequence too: `load` goes on as if nothing had happened, bit for bit.
 
-        `more`: what else is to be in the file, as plain JSON.
+        `arrays`, `more`: what else is to be in the file, by name; `more` as plain JSON. Where weights or traces are not
+        finite, no file is written, and an error says so.
         """
+        forks.check()
         how, path = self._how, Path(path)
+        with self._lock:
+            host, memory = self._cell.host, {name: np.array(leaf) for name, leaf in _plain(self._memory).items()}
+        unsound = [name for name, array in memory.items() if not name.startswith("opt_state") and not _finite(array)]
+        if unsound:
+            text = f"{path} was not written: {unsound[0]} has numbers that are not finite. {REMEDY}"
+            raise NotFiniteError(text, host.steps)
         said = more | {
             "net": described.network(how.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
             "optimizer": described.optimizer(how.optimizer.value),
-            "begins": self._begins,
+            "begins": host.begins,
             "settings": {
                 "every": how.every,
                 "delay": self.delay,
@@ -210,12 +274,12 @@ class StreamLearner:
                 "decay": how.decay,
                 "limit": how.limit,
             },
-            "steps": self.steps,
-            "labelled": self.labelled,
+            "steps": host.steps,
+            "labelled": host.labelled,
         }
-        arrays = {name: np.asarray(leaf) for name, leaf in _plain(self._memory).items()}
-        arrays |= {f"waiting/{name}": array for name, array in self._waiting._asdict().items()}
-        tensors.write(path, KIND, arrays, said)
+        waiting = {f"waiting/{name}": array for name, array in host.waiting._asdict().items()}
+        given = {f"{MORE}{name}": array for name, array in (arrays or {}).items()}
+        tensors.write(path, KIND, memory | waiting | given, said)
         return path
 
     @classmethod
@@ -241,42 +305,89 @@ class StreamLearner:
         if optimizer is not None:
             check.optimizer(optimizer)
         rule = None if rule is None else named_rule(rule)
-        with files.reading(path):
+        with contents.reading(path):
             net = described.network_of(said["net"]) if net is None else net
             optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
             learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
-            learner._waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
-        learner._begins = said["begins"]
+            waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(MORE)}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
         if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:
             raise ValueError(f"{path} was saved with another network, rule or optimizer than the ones given.")
         leaves = [checkpoint.like_leaf(arrays[n], leaf) for n, leaf in checkpoint.named(learner._memory).items()]
-        learner._memory = jax.tree.unflatten(jax.tree.structure(learner._memory), leaves)
-        learner.steps, learner.labelled = said["steps"], said["labelled"]
+        memory: Memory = jax.tree.unflatten(jax.tree.structure(learner._memory), leaves)
+        _refuse_if_not_finite(str(path), memory.params)
+        learner._cell.replace(memory, _Host(waiting, said["steps"], said["labelled"], said["begins"]))
         return learner
+
+    @property
+    def _memory(self) -> Memory:
+        return self._cell.memory
+
+    def _step(self, program: Program, *arrays: np.ndarray) -> Told:
+        """One time step, with a label where there is a second array."""
+        forks.check()
+        with self._lock:
+            waiting, steps, labelled, begins = self._cell.host
+            after = _Host(waiting, steps + 1, labelled + len(arrays) - 1, begins)
+            return Told(*self._cell.run(program, *arrays, host=after))
 
     def _later(self, xs: np.ndarray, labels: np.ndarray) -> Learned:
         """The present goes on with these steps, and what has waited long enough is learned from."""
-        begins = np.zeros(len(xs), bool)
-        begins[0], self._begins = self._begins, False
-        then, self._waiting = self._waiting.join(Waiting(xs, labels, begins), self.delay)
-        alone = len(xs) - len(then.xs)  # in the beginning, none has waited long enough
-        parts = [self._in_blocks(self._run.look_many, xs[:alone])] if alone else []
-        parts += [self._in_blocks(self._run.late_many, xs[alone:], *then)] if alone < len(xs) else []
-        return Learned(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        with self._lock:
+            begins = np.zeros(len(xs), bool)
+            begins[0] = self._cell.host.begins
+            waiting = len(self._cell.host.waiting.labels)
+            alone = min(max(self.delay - waiting, 0), len(xs))  # in the beginning, none has waited long enough
+            parts = [Waiting(xs[:alone], labels[:alone], begins[:alone])] if alone else []
+            parts += [Waiting(xs[alone:], labels[alone:], begins[alone:])] if alone < len(xs) else []
+            runs = [self._run.look_many] * (alone > 0) + [self._run.late_many] * (alone < len(xs))
+            told = [self._in_blocks(run, *part) for run, part in zip(runs, parts, strict=True)]
+        return Learned(*(np.concatenate(each) for each in zip(*told, strict=True)))
 
-    def _in_blocks(self, run: Any, *of_each: np.ndarray) -> Learned:
+    def _in_blocks(self, run: Program, *of_each: np.ndarray) -> Learned:
         """In programs of a few lengths."""
+        forks.check()
         told, at, steps = [], 0, len(of_each[0])
-        while at < steps:
-            size = next(size for size in BLOCKS if size <= steps - at)
-            self._memory, more = run(self._memory, *(part[at : at + size] for part in of_each))
-            told.append(jax.tree.map(np.asarray, more))
-            at += size
-        self.steps += steps
+        with self._lock:
+            while at < steps:
+                size = next(size for size in BLOCKS if size <= steps - at)
+                told.append(self._block(run, [part[at : at + size] for part in of_each]))
+                at += size
         return Learned(*(np.concatenate(parts) for parts in zip(*told, strict=True)))
+
+    def _block(self, run: Program, of_each: list[np.ndarray]) -> Learned:
+        waiting, steps, labelled, begins = self._cell.host
+        count = len(of_each[0])
+        if len(of_each) > 1:
+            labelled += int((of_each[1] != NO_LABEL).sum())
+        if self.delay:
+            xs = of_each[0]
+            then, waiting = waiting.join(Waiting(*of_each), self.delay)
+            of_each, begins = [xs, *then] if len(then.xs) else [xs], False
+        told = self._cell.run(run, *of_each, host=_Host(waiting, steps + count, labelled, begins))
+        learned = Learned(*map(np.asarray, told))
+        if np.isinf(learned.losses).any():
+            raise _not_finite(steps + 1 + int(np.isinf(learned.losses).argmax()), steps + count)
+        return learned
 
 
 def _plain(memory: Memory) -> dict[str, Any]:
     """Every leaf by its place, as numbers: some optimizers keep random keys."""
     return {name: checkpoint.numbers(leaf) for name, leaf in checkpoint.named(memory).items()}
+
+
+def _finite(array: Any) -> bool:
+    return not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
+
+
+def _refuse_if_not_finite(what: str, params: Any) -> None:
+    for name, leaf in checkpoint.named(params).items():
+        if not _finite(np.asarray(leaf)):
+            raise ValueError(f"{what} has weights that are not finite, in {name}. Use finite ones, of an earlier step.")
+
+
+def _not_finite(step: int, last: int) -> NotFiniteError:
+    return NotFiniteError(
+        f"step {step:,}: weights or membranes are not finite any more (the learner is at step {last:,}). {REMEDY}", step
+    )

@@ -11,7 +11,7 @@ a new sequence as well. An empty unit, or null, is none: time has come so far, o
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from otpe import check, files
+from otpe import check, contents
 from otpe.stream.events import RESET, Event
 from otpe.stream.steps import Bad, OnBad
 
@@ -71,8 +71,8 @@ def _told(number: int, line: str, why: str | None, *, too_long: bool) -> tuple[s
     if too_long:
         return "line", f"line {number} has {LONGEST:,} characters or more, expected one event."
     if why is None:
-        return "cut", f"line {number}, the last, was cut short: {files.shown(line)}."
-    return "line", f"line {number} is {files.shown(line)}: {why}."
+        return "cut", f"line {number}, the last, was cut short: {contents.shown(line)}."
+    return "line", f"line {number} is {contents.shown(line)}: {why}."
 
 
 class _Csv:
@@ -126,7 +126,7 @@ def _json(line: str) -> Iterable[Event | str]:
     if not line:
         return ()
     try:
-        found = files.parsed(line)
+        found = contents.parsed(line)
     except ValueError:
         raise ValueError("expected JSON") from None
     if found == RESET:

@@ -2,6 +2,10 @@
 
 Every step starts with the same forward pass, so what a learner would have predicted before it learned from a step comes
 for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
+
+Numbers that are not finite show in the loss, which is infinite then. Each step looks at the membranes and biases, which
+costs nothing: they are added, times zero, to the spikes whose mean is taken anyway. A weight that is not finite makes
+the membrane of its neuron so at the next step. The end of a block looks at all weights.
 """
 
 from collections.abc import Sequence
@@ -17,6 +21,7 @@ from jax import Array
 from otpe import layers, scan
 from otpe.network import Network
 from otpe.rulebook.base import StepForm
+from otpe.stream.cell import Program
 from otpe.training.optimizer import ByValue
 
 NO_LABEL = -1  # of a step that is only observed
@@ -38,7 +43,7 @@ class Told(NamedTuple):
     """What a step has to tell."""
 
     scores: Array  # [classes] as before learning from it
-    loss: Array  # NaN without a label
+    loss: Array  # NaN without a label; infinite where weights or membranes are not finite
     rates: Array  # [layers] share of the neurons that spiked
     spikes: Array  # [classes] of the output neurons
 
@@ -58,24 +63,33 @@ class How:
 
 
 class Programs(NamedTuple):
-    predict: Any  # memory, x -> scores
-    observe: Any  # memory, x -> memory, told
-    learn: Any  # memory, x, label -> memory, told
-    observe_many: Any  # memory, xs -> memory, told of each
-    learn_many: Any  # memory, xs, labels -> memory, told of each
-    mixed_many: Any  # the same, where some labels are NO_LABEL
-    look_many: Any  # memory, xs -> memory, told of each: the present goes on, and nothing else
-    late_many: Any  # memory, xs, then, labels, begins -> the same, and steps of then are learned from
-    settle: Any  # memory -> memory: an update by what is left of a group of steps
-    rest: Any  # memory -> memory with membranes, traces and scores at rest
+    predict: Any  # leaves of the memory, x -> scores
+    observe: Program  # memory, x -> memory, told
+    learn: Program  # memory, x, label -> memory, told
+    observe_many: Program  # memory, xs -> memory, told of each
+    learn_many: Program  # memory, xs, labels -> memory, told of each
+    mixed_many: Program  # the same, where some labels are NO_LABEL
+    look_many: Program  # memory, xs -> memory, told of each: the present goes on, and nothing else
+    late_many: Program  # memory, xs, then, labels, begins -> the same, and steps of then are learned from
+    rest: Program  # memory -> memory, (): an update by what is left of a group of steps, then all but weights at rest
 
 
 @lru_cache(maxsize=64)
 def programs(how: How) -> Programs:
     """One set for all learners that are alike."""
+    structure = jax.tree.structure(jax.eval_shape(lambda: start(how, how.net.init(jax.random.key(0), jnp.float32))))
 
-    def block(step: Any) -> Any:
-        return jax.jit(lambda memory, *of_each: scan.loop(step, memory, of_each), donate_argnums=0)
+    def program(function: Any) -> Program:
+        return Program(function, structure)
+
+    def block(step: Any) -> Program:
+        def run(memory: Memory, *of_each: Array) -> tuple[Memory, Told]:
+            memory, told = scan.loop(step, memory, of_each)
+            sound = jnp.stack([jnp.isfinite(w).all() for w in jax.tree.leaves(memory.params)]).all()
+            last = jnp.where(sound, told.loss[-1], jnp.inf)
+            return memory, told._replace(loss=told.loss.at[-1].set(last))
+
+        return program(run)
 
     observe, learn = partial(_observe, how), partial(_learn, how)
 
@@ -84,23 +98,21 @@ def programs(how: How) -> Programs:
 
     def late(memory: Memory, x: Array, then: Array, label: Array, begins: Array) -> tuple[Memory, Told]:
         memory, now = _look(how, memory, x)
-        memory = jax.lax.cond(begins & (memory.labelled > 0), partial(_settle, how), lambda m: m, memory)
         memory = jax.lax.cond(begins, partial(_rest, how), lambda m: m, memory)
         memory, told = mixed(memory, then, label)
         return memory, now._replace(loss=told.loss)
 
     ahead = partial(_look, how) if how.late else observe
     return Programs(
-        predict=jax.jit(lambda memory, x: ahead(memory, x)[1].scores),
-        observe=jax.jit(observe, donate_argnums=0),
-        learn=jax.jit(learn, donate_argnums=0),
+        predict=jax.jit(lambda leaves, x: ahead(jax.tree.unflatten(structure, leaves), x)[1].scores),
+        observe=program(observe),
+        learn=program(learn),
         observe_many=block(lambda memory, at: observe(memory, *at)),
         learn_many=block(lambda memory, at: learn(memory, *at)),
         mixed_many=block(lambda memory, at: mixed(memory, *at)),
         look_many=block(lambda memory, at: _look(how, memory, *at)),
         late_many=block(lambda memory, at: late(memory, *at)),
-        settle=jax.jit(partial(_settle, how), donate_argnums=0),
-        rest=jax.jit(partial(_rest, how), donate_argnums=0),
+        rest=program(lambda memory: (_rest(how, memory), ())),
     )
 
 
@@ -131,39 +143,51 @@ def _look(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
         u, s, _ = neuron.fire(u, layers.apply(layer, params, s))
         moved.append(u)
         spikes.append(s)
-    told = _told(how, scores, spikes, jnp.full((), jnp.nan, jnp.float32))
+    told = _told(how, scores, spikes, moved, memory.params)
     return memory._replace(present=(tuple(moved), told.scores)), told
 
 
 def _observe(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
     """Membranes and traces move on, weights stay."""
     state, info = how.form.advance(memory.params, memory.state, x[None])
-    told = _told(how, memory.scores, info.spikes, jnp.full((), jnp.nan, jnp.float32))
+    told = _told(how, memory.scores, info.spikes, how.form.membranes_of(state), memory.params)
     return memory._replace(state=state, scores=told.scores), told
 
 
 def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, Told]:
     """Membranes, traces and weights move on."""
     state, info, loss, grads = how.form.learn(memory.params, memory.state, x[None], label[None])
-    told = _told(how, memory.scores, info.spikes, loss)
-    memory = memory._replace(state=state, scores=told.scores)
+    before, memory = memory, memory._replace(state=state)
     if how.every == 1:
-        return _update(how, memory, grads, loss), told
-    total = jax.tree.map(jnp.add, memory.total, (loss, grads))
-    memory = memory._replace(total=total, labelled=memory.labelled + 1)
-    return jax.lax.cond(memory.labelled == how.every, partial(_settle, how), lambda same: same, memory), told
+        memory = _update(how, memory, grads, loss)
+    else:
+        total = jax.tree.map(jnp.add, memory.total, (loss, grads))
+        memory = memory._replace(total=total, labelled=memory.labelled + 1)
+        memory = jax.lax.cond(memory.labelled == how.every, partial(_settle, how), lambda same: same, memory)
+    told = _told(how, before.scores, info.spikes, how.form.membranes_of(state), memory.params, loss)
+    return memory._replace(scores=told.scores), told
 
 
-def _told(how: How, scores: Array, spikes: Sequence[Array], loss: Array) -> Told:
-    """`scores`: those of before."""
-    rates, out = jnp.stack([s.mean() for s in spikes]), spikes[-1].reshape(-1)
-    return Told(how.score_leak * scores + out, loss, rates, out)
+def _told(
+    how: How,
+    scores: Array,
+    spikes: Sequence[Array],
+    membranes: Sequence[Array],
+    params: Sequence[Any],
+    loss: Array | float = jnp.nan,
+) -> Told:
+    """`scores`: those of before. `params`: those of after."""
+    rates = []
+    for s, u, of_layer in zip(spikes, membranes, params, strict=True):
+        biases = [b for b in jax.tree.leaves(of_layer) if b.shape == s.shape[1:]]
+        rates.append((s + 0 * sum(biases, u)).mean())  # NaN if one of them is not finite
+    out, total = spikes[-1].reshape(-1), jnp.stack(rates)
+    loss = jnp.where(jnp.isfinite(total.sum()), loss, jnp.inf)
+    return Told(how.score_leak * scores + out, loss.astype(scores.dtype), total, out)
 
 
 def _settle(how: How, memory: Memory) -> Memory:
     """An update by the mean over the steps that have not made one yet."""
-    if memory.total is None:
-        return memory
     loss, grads = jax.tree.map(lambda x: x / jnp.maximum(memory.labelled, 1), memory.total)
     updated = _update(how, memory, grads, loss)
     return updated._replace(total=jax.tree.map(jnp.zeros_like, memory.total), labelled=jnp.zeros_like(memory.labelled))
@@ -182,4 +206,7 @@ def _update(how: How, memory: Memory, grads: Any, loss: Array) -> Memory:
 
 
 def _rest(how: How, memory: Memory) -> Memory:
+    """A sequence is over. What is left of a group of steps makes an update first."""
+    if memory.total is not None:
+        memory = jax.lax.cond(memory.labelled > 0, partial(_settle, how), lambda same: same, memory)
     return memory._replace(state=how.form.init(1, jnp.float32), scores=jnp.zeros_like(memory.scores))

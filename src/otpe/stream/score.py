@@ -8,9 +8,10 @@ import numpy as np
 from otpe import check
 from otpe.stream.programs import NO_LABEL
 
-FORMAT = 1  # of a state
+FORMATS = (1, 2)  # of a state, that can be read; the last one is written
+TABLE = 1000  # classes, up to which there is a table of all confusions
 NUMBERS = ("steps", "labelled", "right", "sequences", "sequences_right", "_stride", "_decision", "_label")
-ARRAYS = ("seen_of", "right_of", "confusion", "_ring")
+ARRAYS = ("seen_of", "right_of", "_ring")
 
 
 class Curve(NamedTuple):
@@ -39,10 +40,10 @@ class Prequential:
         self.right = 0
         self.seen_of = np.zeros(classes, np.int64)  # labelled steps of each class
         self.right_of = np.zeros(classes, np.int64)
-        self.confusion = np.zeros((classes, classes + 1), np.int64)  # in the window; the last column: silence
         self.sequences = 0  # that are over, and had a label
         self.sequences_right = 0
         self._ring = np.full((2, window), NO_LABEL, np.int32)  # predictions and labels of the window
+        self._window_right = 0  # of them
         self._curve: list[tuple[int, int, float, float]] = []
         self._stride = 1  # labelled steps to a point
         self._endings: deque[bool] = deque(maxlen=window)  # of the last sequences: was the decision right?
@@ -56,7 +57,7 @@ class Prequential:
     @property
     def window_accuracy(self) -> float:
         """Share of the last `window` labelled steps."""
-        return _share(int(np.trace(self.confusion)), min(self.labelled, self.window))
+        return _share(self._window_right, min(self.labelled, self.window))
 
     @property
     def sequence_accuracy(self) -> float:
@@ -67,6 +68,27 @@ class Prequential:
     def window_sequence_accuracy(self) -> float:
         """Share of the last `window` sequences."""
         return _share(sum(self._endings), len(self._endings))
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """How often each label [classes] got each prediction [classes + 1] in the window; last column: silence."""
+        if self.classes > TABLE:
+            raise ValueError(
+                f"classes is {self.classes:,}, and a table of all confusions is made for at most {TABLE:,}. Use"
+                " confusions(), which lists the most frequent ones."
+            )
+        table = np.zeros((self.classes, self.classes + 1), np.int64)
+        predicted, labels = self._window()
+        np.add.at(table, (labels, predicted), 1)  # −1: the last column
+        return table
+
+    def confusions(self, most: int = 10) -> list[tuple[int, int, int]]:
+        """The most frequent wrong predictions in the window: label, prediction (−1: silence), and how often."""
+        pairs = np.stack(self._window(), 1)
+        found, counts = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[: check.count("most", most)]
+        rows = np.column_stack([found[:, 1], found[:, 0], counts])[order]
+        return [(label, predicted, count) for label, predicted, count in rows.tolist()]
 
     @property
     def curve(self) -> Curve:
@@ -110,31 +132,48 @@ class Prequential:
             self._endings.append(right)
         self._decision = self._label = NO_LABEL
 
-    def state(self) -> dict[str, Any]:
-        """All of it as plain JSON."""
-        return {
-            "format": FORMAT,
+    def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All of it: what is small, as plain JSON, and the arrays."""
+        about = {
+            "format": FORMATS[-1],
             "settings": {"classes": self.classes, "window": self.window, "points": self.points},
             "numbers": {name: getattr(self, name) for name in NUMBERS},
-            "arrays": {name: getattr(self, name).tolist() for name in ARRAYS},
-            "curve": [list(row) for row in self._curve],
-            "endings": list(map(int, self._endings)),
         }
+        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
+        arrays["curve_at"] = np.array([row[:2] for row in self._curve], np.int64).reshape(-1, 2)
+        arrays["curve"] = np.array([row[2:] for row in self._curve], np.float64).reshape(-1, 2)
+        return about, arrays | {"endings": np.array(self._endings, bool)}
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        about, arrays = self.parts()
+        return about | {"arrays": {name: array.tolist() for name, array in arrays.items()}}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Prequential":
-        """What `state` gave, and what goes on as if nothing had happened."""
-        if not isinstance(state, dict) or state.get("format") != FORMAT:
+        """What `state` gave, and what goes on as if nothing had happened. Its arrays may be numpy's."""
+        if not isinstance(state, dict) or state.get("format") not in FORMATS:
             given = state.get("format") if isinstance(state, dict) else type(state).__name__
-            raise ValueError(f"state has the format {given!r}, expected {FORMAT}: what Prequential.state() gave.")
-        made = cls(**state["settings"])
+            raise ValueError(f"state has the format {given!r}, expected {FORMATS[-1]}: what Prequential.state() gave.")
+        made, arrays = cls(**state["settings"]), state["arrays"]
         for name in NUMBERS:
             setattr(made, name, state["numbers"][name])
         for name in ARRAYS:
-            getattr(made, name)[...] = state["arrays"][name]
-        made._curve = [tuple(row) for row in state["curve"]]
-        made._endings.extend(map(bool, state["endings"]))
+            getattr(made, name)[...] = arrays[name]
+        if state["format"] == 1:
+            made._curve = [tuple(row) for row in state["curve"]]
+            made._endings.extend(map(bool, state["endings"]))
+        else:
+            at, shares = (np.asarray(arrays[name]).tolist() for name in ("curve_at", "curve"))
+            made._curve = [(*numbers, *values) for numbers, values in zip(at, shares, strict=True)]
+            made._endings.extend(map(bool, arrays["endings"]))
+        predicted, labels = made._window()
+        made._window_right = int((predicted == labels).sum())
         return made
+
+    def _window(self) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions and labels."""
+        return tuple(self._ring[:, self._ring[1] != NO_LABEL])
 
     def _take(self, predicted: np.ndarray, labels: np.ndarray) -> None:
         """As many as the window holds, at most."""
@@ -144,8 +183,7 @@ class Prequential:
         np.add.at(self.right_of, labels[right], 1)
         places = (self.labelled + np.arange(labels.size)) % self.window
         gone, known = self._ring[:, places]
-        np.subtract.at(self.confusion, (known[known != NO_LABEL], gone[known != NO_LABEL]), 1)  # −1: the last column
-        np.add.at(self.confusion, (labels, predicted), 1)
+        self._window_right += int(right.sum()) - int(((gone == known) & (known != NO_LABEL)).sum())
         self._ring[:, places] = predicted, labels
         self.labelled += labels.size
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from otpe import check, files
+from otpe import check, contents
 from otpe.datasets import Binning, hdf5
 from otpe.datasets.events import LARGEST, Events
 from otpe.datasets.frames import count, grid
@@ -116,7 +116,7 @@ class _Iterated:
                 yield from self._event(number, item)
             elif isinstance(item, tuple | list) and not isinstance(item, Step) and len(item) != 2:
                 self._refuse(
-                    number, f"is {files.shown(item)}, expected an event (time, unit), an array x, or (x, label)"
+                    number, f"is {contents.shown(item)}, expected an event (time, unit), an array x, or (x, label)"
                 )
             else:
                 yield from self._ready(number, item)
@@ -129,7 +129,7 @@ class _Iterated:
     def _event(self, number: int, item: Any) -> Iterable[Step]:
         if self._binner is None:
             raise ValueError(
-                f"item {number} is the event {files.shown(item)}, which needs a binner: iterate(items, Binner(units,"
+                f"item {number} is the event {contents.shown(item)}, which needs a binner: iterate(items, Binner(units,"
                 " dt))."
             )
         return self._binner.add(*item)
@@ -140,7 +140,7 @@ class _Iterated:
         x, wrong = self._counts(given.x)
         label = NO_LABEL if given.label is None else whole(given.label)
         if not wrong and not NO_LABEL <= label <= self._largest:
-            shown, largest = files.shown(given.label), self._largest
+            shown, largest = contents.shown(given.label), self._largest
             wrong = f"the label {shown}, expected a whole number from 0 to {largest}, or −1 for none"
         if wrong:
             return self._refuse(number, f"has {wrong}")
@@ -159,7 +159,7 @@ class _Iterated:
         except ValueError:
             return np.empty(0), f"rows that differ in length, expected an array of {self._units or 'as many'} numbers"
         if found.dtype.kind not in "biuf":
-            return found, f"{files.shown(given)}, expected numbers: how often each unit spiked"
+            return found, f"{contents.shown(given)}, expected numbers: how often each unit spiked"
         if found.ndim != 1 or found.size != (self._units or found.size) or not found.size:
             want = [self._units] if self._units else "[units]"
             return found, f"a step of the shape {list(found.shape)}, expected {want}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from otpe import files
+from otpe import contents, files
 from otpe.runs import folder, guards, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
@@ -151,10 +151,10 @@ def _known(where: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     found = folder.read_json(path)
-    with files.reading(path, "Move it away: it is written anew."):
-        points = files.typed(found, {"points": list})["points"]
+    with contents.reading(path, "Move it away: it is written anew."):
+        points = contents.typed(found, {"points": list})["points"]
         for point in points:
-            files.typed(
+            contents.typed(
                 point, {"name": str, "state": str, **({"why": str} if point.get("state") == "diverged" else {})}
             )
         return {point["name"]: point for point in points}

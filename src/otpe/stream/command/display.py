@@ -4,64 +4,15 @@ import math
 import shutil
 import sys
 import time
-from collections import deque
 from contextlib import suppress
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from otpe.runs.progress import terminal
 from otpe.stream.command.saved import Place
-from otpe.stream.prequential import Block
 from otpe.stream.score import Prequential
 
-BLOCKS, SECONDS = 1000, 60.0  # that are looked back on, at most
 REFRESH = 0.2  # seconds between two looks of a live line
 CLEAR = "\r\x1b[K"
-
-
-class _Taken(NamedTuple):
-    """A block."""
-
-    at: float  # when it was done
-    steps: int
-    seconds: float  # it took, without waiting for its steps
-    rates: np.ndarray  # [layers] sum over its steps
-    losses: np.ndarray  # of its steps with a label
-
-
-class Meter:
-    """Numbers of the last while."""
-
-    def __init__(self) -> None:
-        self._taken: deque[_Taken] = deque(maxlen=BLOCKS)
-
-    def add(self, block: Block, seconds: float) -> None:
-        losses = block.told.losses
-        now = time.perf_counter()
-        self._taken.append(_Taken(now, len(block.steps), seconds, block.told.rates.sum(0), losses[~np.isnan(losses)]))
-        while now - self._taken[0].at > SECONDS:
-            self._taken.popleft()
-
-    def line(self, score: Prequential, place: Place) -> dict[str, Any]:
-        """As metrics.jsonl has it: accuracy and counts of the whole stream, all else of the last while."""
-        taken = list(self._taken)
-        steps, each = sum(t.steps for t in taken), [t.seconds / t.steps for t in taken]
-        losses = np.concatenate([t.losses for t in taken])
-        p50, p99 = np.percentile(each, [50, 99]) * 1e3
-        return {
-            **counts(score, place),
-            "loss": float(losses.mean()) if losses.size else None,
-            "steps_per_second": round(self._speed(taken), 1),
-            "latency_ms": [round(float(p50), 4), round(float(p99), 4)],
-            "rates": [float(f"{rate:.4g}") for rate in np.sum([t.rates for t in taken], 0) / steps],
-        }
-
-    def _speed(self, taken: list[_Taken]) -> float:
-        """With the time that is spent waiting."""
-        if len(taken) == 1:
-            return taken[0].steps / max(taken[0].seconds, 1e-9)
-        return sum(t.steps for t in taken[1:]) / max(taken[-1].at - taken[0].at, 1e-9)
 
 
 def counts(score: Prequential, place: Place) -> dict[str, Any]:

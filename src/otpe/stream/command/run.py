@@ -20,12 +20,12 @@ from otpe.charts.kinds import to_json
 from otpe.runs import checkpoint, folder, guards, settings, signals
 from otpe.runs.folder import Folder
 from otpe.runs.read import FORMAT
-from otpe.stream.command import asked, display, opening, saved
+from otpe.stream.command import asked, display, meter, opening, saved
 from otpe.stream.command.config import FREE, StreamConfig
 from otpe.stream.command.opening import BrokenError, Source
-from otpe.stream.command.saved import Place
+from otpe.stream.command.saved import Place, Saved
 from otpe.stream.command.section import of_stream
-from otpe.stream.learner import StreamLearner
+from otpe.stream.learner import NotFiniteError, StreamLearner
 from otpe.stream.page.live import Live
 from otpe.stream.page.serve import Server, serve
 from otpe.stream.prequential import Block, blocks
@@ -73,7 +73,7 @@ def prepared(config: StreamConfig) -> "Run":
     source = opening.source(config, lambda text: line.say(f"otpe: warning: {text}"))
     try:
         learner = asked.learner(config, source.width, source.classes)
-        score, place = Prequential(learner.net.classes, config.window), Place()
+        start = Saved(learner, Prequential(learner.net.classes, config.window), Place(), meter.Meter(), {})
         page = None if config.serve is None else _page(config, source, learner)
     except BaseException:
         source.close()
@@ -90,13 +90,12 @@ def prepared(config: StreamConfig) -> "Run":
         files.clean(opened.checkpoints)
         newest = checkpoint.newest(opened.checkpoints)
         if newest is not None:
-            learner, score, place, theirs = saved.load(newest)
-            folder.check_same(str(newest), {**folder.plain(StreamConfig()), **theirs}, mine)
-        opened.back_to(place.steps)
+            start = saved.load(newest)
+            folder.check_same(str(newest), {**folder.plain(StreamConfig()), **start.identity}, mine)
     except BaseException:
         _closed(source, page, opened)
         raise
-    return Run(config, source, learner, score, place, opened, mine, line, page)
+    return Run(config, source, start.learner, start.score, start.place, start.meter, opened, mine, line, page)
 
 
 def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Server:
@@ -123,13 +122,13 @@ class Run:
     learner: StreamLearner
     score: Prequential
     place: Place
+    meter: meter.Meter
     folder: Folder
     identity: dict[str, Any]
     line: display.Line
     page: Server | None = None
     watchers: list[Watcher] = field(default_factory=list)
-    meter: display.Meter = field(default_factory=display.Meter)
-    told: int = 0  # the step of the last line of metrics
+    told: int = 0  # the step of the last line of metrics, or where this process began
 
     def __post_init__(self) -> None:
         names = guards.layer_names(self.learner.net.depth)
@@ -139,6 +138,8 @@ class Run:
     def __call__(self) -> Streamed:
         try:
             if not self.finished:
+                for note in self.folder.go_on(self.place.steps, measured=self.place.measured > 0):
+                    self.line.say(f"otpe: warning: {note}")
                 for name in ("result.json", "section.json"):
                     (self.folder.path / name).unlink(missing_ok=True)
                 with signals.caught() as wish, self._shown():
@@ -190,18 +191,22 @@ class Run:
                     self._tell()
                     told_at = now
                 if self.line.due:
-                    self.line.draw(self._words(self.meter.line(self.score, self.place)))
+                    self.line.draw(self._words(self._measured()))
                 if now - saved_at >= config.checkpoint_seconds:
                     self._save()
                     saved_at = time.monotonic()
-                if wish.number is not None:
+                if wish.number is not None and standard is None:  # which ends by itself, with what it has read
                     break
+        except NotFiniteError as error:
+            raise saved.not_finite(self.folder.checkpoints, error.step) from None
         except BrokenError as error:
             self._tell_and_save()
             raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {self._how_to_go_on()}") from None
         if wish.number is not None and self.place.steps != config.steps:
             self._tell_and_save()
-            raise signals.StoppedError(wish.number, f"stopped {self._where()}, and saved. {self._how_to_go_on()}")
+            dropped = "" if standard is None else standard.dropped
+            stopped = f"stopped {self._where()}, and saved. {dropped}{self._how_to_go_on()}"
+            raise signals.StoppedError(wish.number, stopped)
         self._finish()
 
     def _take(self, block: Block) -> None:
@@ -222,10 +227,13 @@ class Run:
         if not saved.read_again(self.source, self.place, lambda: wish.number is not None):
             raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
 
+    def _measured(self) -> dict[str, Any]:
+        return display.counts(self.score, self.place) | self.meter.line()
+
     def _tell(self, *, last: bool = False) -> None:
-        found = self.meter.line(self.score, self.place)
+        found = self._measured()
         self.folder.add(found)
-        self.told = self.place.steps
+        self.told = self.place.measured = self.place.steps
         if last or self.told - self.looked >= PATIENCE:
             self.looked = self.told
             self.guard.look(self.told, np.array([found["rates"]]), last=last)
@@ -237,7 +245,7 @@ class Run:
 
     def _save(self) -> None:
         self.folder.settle()
-        saved.save(self.folder.checkpoints, self.learner, self.score, self.place, self.identity)
+        saved.save(self.folder.checkpoints, Saved(self.learner, self.score, self.place, self.meter, self.identity))
 
     def _tell_and_save(self, *, last: bool = False) -> None:
         if self.place.steps != self.told:

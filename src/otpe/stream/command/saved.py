@@ -3,20 +3,19 @@
 Each is a saved learner too: `otpe.StreamLearner.load(path)`.
 """
 
+import struct
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 
-import jax
-import numpy as np
-
-from otpe import files, tensors
+from otpe import contents, tensors
 from otpe.runs import checkpoint
+from otpe.stream.command.meter import Meter
 from otpe.stream.command.opening import BrokenError, Source
-from otpe.stream.learner import KIND, StreamLearner
+from otpe.stream.learner import KIND, MORE, StreamLearner
 from otpe.stream.score import Prequential
 from otpe.stream.steps import Step
 
@@ -32,53 +31,85 @@ class Place:
     mark: int = 0  # a checksum of them: is it the same source?
     seconds: float = 0.0
     skipped: dict[str, int] = field(default_factory=dict)
+    measured: int = 0  # the step of the last line of metrics
+    covers: Literal["spikes and labels", "all"] = "all"  # what the checksum is of; the first in checkpoints of otpe 0.1
 
     def moved(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            self.mark = zlib.crc32(step.x.tobytes(), self.mark) ^ (step.label + 1)
+            if self.covers == "all":
+                self.mark = zlib.crc32(struct.pack("<qd?", step.label, step.time, step.reset), self.mark)
+                self.mark = zlib.crc32(step.x.tobytes(), self.mark)
+            else:
+                self.mark = zlib.crc32(step.x.tobytes(), self.mark) ^ (step.label + 1)
             self.steps += 1
 
 
-def save(folder: Path, learner: StreamLearner, score: Prequential, place: Place, identity: dict[str, Any]) -> Path:
-    """Beside the earlier ones; only then are those removed that are too many. Never weights that are not finite."""
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(learner.params)):
-        raise FloatingPointError(
-            f"step {place.steps}: weights are not finite any more; {_last(folder)}. Start again with a smaller"
-            " learning_rate, or with limit, the largest size that a weight may have"
-        )
-    path = folder / checkpoint.name(place.steps)
+class Saved(NamedTuple):
+    """What is in a checkpoint."""
+
+    learner: StreamLearner
+    score: Prequential
+    place: Place
+    meter: Meter
+    identity: dict[str, Any]  # of the run
+
+
+def save(folder: Path, saved: Saved) -> Path:
+    """Beside the earlier ones; only then are those removed that are too many."""
+    path = folder / checkpoint.name(saved.place.steps)
+    score, arrays = saved.score.parts()
+    arrays = {f"score/{name}": array for name, array in arrays.items()} | {"meter": saved.meter.state()}
+    about = {"score": score, "place": asdict(saved.place), "identity": saved.identity}
     try:
-        learner.save(path, stream={"score": score.state(), "place": asdict(place), "identity": identity})
+        saved.learner.save(path, arrays=arrays, stream=about)
+    except FloatingPointError:
+        raise not_finite(folder, saved.place.steps) from None
     except OSError as error:
         raise OSError(
             f"{path} cannot be written: {error.strerror}. Earlier checkpoints are untouched; make room, and go on with"
             " resume"
         ) from None
-    for old in checkpoint.everything(folder)[:-KEEP]:
-        old.unlink(missing_ok=True)
+    checkpoint.prune(path, KEEP)
     return path
 
 
-def load(path: Path) -> tuple[StreamLearner, Prequential, Place, dict[str, Any]]:
-    """The same, and the identity of the run."""
+def not_finite(folder: Path, step: int) -> FloatingPointError:
+    found = checkpoint.newest(folder)
+    last = f"the last good checkpoint is {found}" if found else "no checkpoint was written before"
+    return FloatingPointError(
+        f"step {step}: weights or membranes are not finite any more; {last}. Start again with a smaller learning_rate,"
+        " or with limit, the largest size that a weight may have"
+    )
+
+
+def load(path: Path) -> Saved:
     try:
-        about = tensors.read(path, KIND)[1].get("stream")
+        arrays, said = tensors.read(path, KIND)
+        about = said.get("stream")
         if about is None:
             raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
         learner = StreamLearner.load(path)
-        with files.reading(path):
-            files.typed(about, {"score": dict, "place": dict, "identity": dict})
-            place = Place(**files.typed(about["place"], get_type_hints(Place)))
-            return learner, Prequential.from_state(about["score"]), place, about["identity"]
+        with contents.reading(path):
+            contents.typed(about, {"score": dict, "place": dict, "identity": dict})
+            place = {"measured": 0, "covers": "spikes and labels", **about["place"]}
+            prefix = f"{MORE}score/"
+            score = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            return Saved(
+                learner,
+                Prequential.from_state(about["score"] | ({"arrays": score} if score else {})),
+                Place(**contents.typed(place, get_type_hints(Place))),
+                Meter(arrays.get(f"{MORE}meter")),
+                about["identity"],
+            )
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise files.ContentError(f"{error} {checkpoint.advice(path)}") from None
+        raise contents.ContentError(f"{error} {checkpoint.advice(path)}") from None
 
 
 def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bool:
     """Take the steps from the source that were taken before. False: it was to stop first."""
-    again, unread = Place(), iter(source)
+    again, unread = Place(covers=place.covers), iter(source)
     log, source.bad.log = source.bad.log, None  # what is skipped was told then
     while again.steps < place.steps:
         if stopping():
@@ -95,8 +126,3 @@ def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bo
             " start anew in another folder"
         )
     return True
-
-
-def _last(folder: Path) -> str:
-    found = checkpoint.newest(folder)
-    return f"the last good checkpoint is {found}" if found else "no checkpoint was written before"

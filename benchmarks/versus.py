@@ -1,0 +1,142 @@
+"""Two versions of the source do the same work in turns, in one run: how fast is the new one, as a share of the old one?
+
+    git worktree add ../old some-commit
+    python benchmarks/versus.py ../old/src src                                # all cases: about ten minutes
+    python benchmarks/versus.py ../old/src src --cases learn_one --rounds 30
+
+Each version lives in a process of its own, and only one of them works at a time. A round is a fraction of a second, and
+the order changes from round to round, so that both meet the same disturbances. What is printed is the median over the
+rounds of new / old, in steps per second, with its quartiles.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SMALL, LARGE = (50, 128, 128, 10), (700, 512, 512, 20)
+CASES = {f"{how}-{name}": (how, sizes) for how in ("learn_one", "learn_many") for name, sizes in
+         (("small", SMALL), ("large", LARGE))}  # fmt: skip
+CASES["stream"] = ("stream", SMALL)
+BLOCK = 128
+
+
+def main() -> None:
+    args = arguments()
+    workers = {name: start(src) for name, src in (("old", args.old), ("new", args.new))}
+    found = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
+    for case in CASES:
+        if not case.startswith(args.cases):
+            continue
+        for worker in workers.values():
+            ask(worker, case, 0.2)  # compiles
+        ratios, speeds = [], {"old": [], "new": []}
+        for i in range(args.rounds):
+            one = {
+                name: ask(workers[name], case, args.seconds) for name in (("old", "new") if i % 2 else ("new", "old"))
+            }
+            ratios.append(one["new"] / one["old"])
+            for name, speed in one.items():
+                speeds[name].append(speed)
+        low, ratio, high = quartiles(ratios)
+        old, new = (quartiles(speeds[name])[1] for name in ("old", "new"))
+        found["cases"][case] = {"ratio": ratio, "quartiles": [low, high], "old": old, "new": new}
+        print(f"{case:18} new/old {ratio:.3f}  ({low:.3f} to {high:.3f})  {old:,.0f} -> {new:,.0f} steps/s", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    for worker in workers.values():
+        worker.stdin.close()
+        worker.wait()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, help="the src folder of the old version")
+    parser.add_argument("new", type=Path, help="the src folder of the new version")
+    parser.add_argument("--cases", default="", help=f"those that begin so: {', '.join(CASES)}")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a round")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def start(src: Path) -> Any:
+    if not (src / "otpe").is_dir():
+        raise SystemExit(f"{src} has no otpe in it, expected the src folder of a version.")
+    environment = {**os.environ, "PYTHONPATH": str(src.resolve())}
+    command = [sys.executable, __file__, "--worker"]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask(worker: Any, case: str, seconds: float) -> float:
+    worker.stdin.write(f"{case} {seconds}\n")
+    worker.stdin.flush()
+    return float(worker.stdout.readline())
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    found = sorted(values)
+    return found[len(found) // 4], found[len(found) // 2], found[3 * len(found) // 4]
+
+
+def work() -> None:
+    """One of the two processes: a line asks for a round, and is answered by its steps per second."""
+    rounds: dict[str, Callable[[float], float]] = {}
+    for line in sys.stdin:
+        case, seconds = line.split()
+        if case not in rounds:
+            rounds[case] = stream() if case == "stream" else learner(*CASES[case])
+        print(rounds[case](float(seconds)), flush=True)
+
+
+def learner(how: str, sizes: tuple[int, ...]) -> Callable[[float], float]:
+    import numpy as np
+
+    import otpe
+
+    one = otpe.StreamLearner(otpe.dense(sizes), "otpe")
+    rng = np.random.default_rng(0)
+    xs = (rng.random((BLOCK, sizes[0])) < 0.1).astype(np.float32)
+    labels = rng.integers(0, sizes[-1], BLOCK)
+
+    def measured(seconds: float) -> float:
+        began, steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            if how == "learn_many":
+                one.learn_many(xs, labels)
+                steps += BLOCK
+            else:
+                for x, label in zip(xs[:32], labels.tolist()[:32], strict=True):
+                    one.learn_one(x, label)
+                steps += 32
+        return steps / (time.perf_counter() - began)
+
+    return measured
+
+
+def stream() -> Callable[[float], float]:
+    """`otpe stream t-randman`, as long as it says itself that it took, so without compilation."""
+    from otpe.stream.command.config import StreamConfig
+    from otpe.stream.command.run import run
+
+    def measured(seconds: float) -> float:
+        with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+            terminal, sys.stderr = sys.stderr, nowhere
+            try:
+                config = StreamConfig(source="t-randman", steps=int(20_000 * seconds), out=Path(folder) / "run")
+                done = run(config)
+            finally:
+                sys.stderr = terminal
+            return done.place.steps / done.place.seconds
+
+    return measured
+
+
+if __name__ == "__main__":
+    work() if sys.argv[1:] == ["--worker"] else main()

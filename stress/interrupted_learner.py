@@ -1,0 +1,107 @@
+"""Interrupts loops of `StreamLearner` at random moments, saves in `finally`, and compares every file.
+
+    python stress/interrupted_learner.py                    # 400 interrupts, about two minutes on 2 cores
+    python stress/interrupted_learner.py --interrupts 50
+
+Loops of learn_one, of learn_many and of learn_one with late labels take turns. Each is interrupted by SIGINT after a
+random time of up to 30 ms, also while a program is compiled: every eighth learner is one of a new network. Exits with 1
+if any file is missing, cannot be loaded, or differs by a bit from what the same steps without an interrupt give.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+
+import otpe
+
+SIZES = (20, 24, 24, 5)
+rng = np.random.default_rng(0)
+XS, LABELS = (rng.random((4096, SIZES[0])) < 0.2).astype(np.float32), rng.integers(0, SIZES[-1], 4096)
+KINDS = ("learn_one", "learn_many", "late")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--interrupts", type=int, default=400)
+    count = parser.parse_args().interrupts
+    lost, compiling = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(count):
+            kind, new = KINDS[i % len(KINDS)], i % 8 == 0
+            leak = 0.9 + (1e-4 * i if new else 0.0)  # another network has programs of its own
+            path = Path(folder) / f"{i}.safetensors"
+            try:
+                steps = interrupted(kind, leak, path)
+                wrong = differs(kind, leak, path, steps)
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            compiling += new
+            if wrong:
+                lost.append(f"{i} ({kind}): {wrong}")
+                print(f"lost: {lost[-1]}", flush=True)
+            path.unlink(missing_ok=True)
+    print(f"{count} interrupts ({compiling} of new networks), {len(lost)} lost")
+    return 1 if lost else 0
+
+
+def learner(kind: str, leak: float) -> otpe.StreamLearner:
+    net = otpe.dense(SIZES, leak=leak, threshold=0.5)
+    return otpe.StreamLearner(net, "otpe", optax.adam(1e-3), delay=5 if kind == "late" else 0)
+
+
+def take(one: otpe.StreamLearner, kind: str, until: int | None = None) -> None:
+    """Go on with the stream from where the learner is."""
+    while until is None or one.steps < until:
+        at = one.steps % (len(XS) - 16)
+        if kind == "learn_many":
+            one.learn_many(XS[at : at + 16], LABELS[at : at + 16])
+        else:
+            one.learn_one(XS[at], int(LABELS[at]))
+
+
+def interrupted(kind: str, leak: float, path: Path) -> int:
+    one, over = learner(kind, leak), threading.Event()
+
+    def press() -> None:
+        wait = rng.uniform(0, 0.03)
+        while not over.wait(wait):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait = 1.0  # Python drops an interrupt that comes while garbage is collected
+
+    presser = threading.Thread(target=press)
+    try:
+        presser.start()
+        take(one, kind)
+    except KeyboardInterrupt:
+        over.set()
+    finally:
+        one.save(path)
+        presser.join()
+    return one.steps
+
+
+def differs(kind: str, leak: float, path: Path, steps: int) -> str:
+    """What is wrong with the file, if anything."""
+    found, wanted = otpe.StreamLearner.load(path), learner(kind, leak)
+    if found.steps != steps:
+        return f"the file is at step {found.steps}, the learner is at {steps}"
+    take(wanted, kind, until=steps)
+    for when in ("at", "after"):
+        pairs = zip(jax.tree.leaves(found.params), jax.tree.leaves(wanted.params), strict=True)
+        if not all(np.array_equal(a, b) for a, b in pairs):
+            return f"weights differ {when} step {steps}"
+        for one in (found, wanted):
+            one.learn_one(XS[0], 1)  # needs the membranes, the traces and the optimizer
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
