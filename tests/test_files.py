@@ -50,7 +50,7 @@ def test_what_comes_between_the_look_and_the_opening(tmp_path, precious, monkeyp
 def test_the_one_beside_is_new(tmp_path, precious, monkeypatch):
     """Even if somebody could guess its name."""
     monkeypatch.setattr(secrets, "token_hex", lambda _: "0123")
-    (tmp_path / ".result.json.0123.partial").symlink_to(precious)
+    (tmp_path / ".0123.partial").symlink_to(precious)
     with pytest.raises(FileExistsError, match=r"result.json"):
         files.write_atomically(tmp_path / "result.json", "{}")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+import strange
 from safetensors.numpy import save_file
 
 import otpe
@@ -114,6 +115,44 @@ def test_what_is_said_about_the_numbers_is_part_of_the_hash(path):
     with_header(path, about=said["__metadata__"]["about"].replace('"step": 3', '"step": 4'))
     with pytest.raises(ValueError, match=r"does not match the hash"):
         tensors.read(path, KIND)
+
+
+def test_a_header_that_makes_no_sense(path):
+    """Whatever it says, and however long it says it is."""
+    size, said = header(path)
+    numbers, whole = path.read_bytes()[8 + size :], said["a"]
+
+    def read(text, length=None):
+        content = text.encode() if isinstance(text, str) else text
+        path.write_bytes((len(content) if length is None else length).to_bytes(8, "little") + content + numbers)
+        tensors.read(path, KIND)
+
+    wrong = [
+        {**whole, "dtype": dtype} for dtype in ("F128", "X", "", None, 5, "F8_E4M3")
+    ] + [
+        {**whole, "shape": shape} for shape in ([-3, 4], [4, 4], [3], [2**64 - 1, 0], [2**63, 0], [2**40, 2**40], None, "x", [None])
+    ] + [
+        {**whole, "data_offsets": offsets} for offsets in ([0, 2**63], [48, 0], [-1, 47], None, [0])
+    ] + [None, 5, [], {}]  # fmt: skip
+    texts = [json.dumps({**said, "a": each}) for each in wrong]
+    texts += [
+        json.dumps({**said, "__metadata__": each})
+        for each in (None, 5, [], {"a": 1}, {"format": "1", "about": None, "sha256": "x"})
+    ]
+    assert strange.refusals(read, [*texts, *strange.TEXTS], path) == len(texts) + len(strange.TEXTS)
+    for length in (2**64 - 1, 2**63, 2**40, 0):
+        assert strange.refusals(lambda length: read(json.dumps(said), length), [length], path) == 1
+
+
+def test_what_is_needed(path):
+    assert tensors.read(path, KIND, {"step": int, "seconds": float, "nested": dict})[1]["step"] == 3
+    for needs, message in (
+        ({"stop": int}, r"is damaged: there is no stop in it\."),
+        ({"step": str}, r"is damaged: step is 3, expected str\."),
+        ({"seconds": int | None}, r"is damaged: seconds is 0.1, expected int \| None\."),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tensors.read(path, KIND, needs)
 
 
 def test_nothing_that_could_run_code_is_read():

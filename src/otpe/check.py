@@ -17,6 +17,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from otpe import contents
+
 if TYPE_CHECKING:
     from otpe.network import Network
 
@@ -110,7 +112,7 @@ def params(net: Network, params: Any) -> tuple[Any, ...]:
         raise ValueError(f"params has {given}, expected a tuple of {net.depth}, one per layer. {advice}")
     for i, (given, want) in enumerate(zip(params, _shapes_of_params(net), strict=True)):
         if jax.tree.structure(given) != jax.tree.structure(want):
-            raise ValueError(f"params[{i}] is {_short(given)}, expected {_describe(want)}. {advice}")
+            raise ValueError(f"params[{i}] is {contents.shown(given)}, expected {_describe(want)}. {advice}")
         for leaf, leaf_want in zip(jax.tree.leaves(given), jax.tree.leaves(want), strict=True):
             if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(_type(leaf), jnp.floating):
                 raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(want)}. {advice}")
@@ -129,7 +131,9 @@ def state(state: Any, like: Any, fix: str) -> None:
 
 def optimizer(optimizer: Any) -> None:
     if isinstance(optimizer, type) or not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
-        raise TypeError(f"optimizer is {_short(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3).")
+        raise TypeError(
+            f"optimizer is {contents.shown(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3)."
+        )
 
 
 # Data
@@ -282,11 +286,6 @@ def _dtype(params: Any) -> Any:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value > 0)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _shape(x: Any) -> str:

@@ -9,11 +9,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import otpe
+from otpe.runs.signals import CtrlC
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
@@ -86,10 +88,41 @@ VERBS = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of the process, and return its exit status."""
+    """Run the command with these arguments, by default those of the process, and return its exit status.
+
+    With those of the process, Ctrl-C ends the process itself, with all its threads.
+    """
+    pressed = CtrlC(ends_process=args is None)
+    try:
+        status = _interrupted(pressed, sys.argv[1:] if args is None else args)
+    finally:
+        if args is not None:
+            pressed.stop_listening()
+    if args is None and pressed.pressed:
+        pressed.leave(status)
+    return status
+
+
+def _interrupted(pressed: CtrlC, args: Sequence[str]) -> int:
+    """Ctrl-C at any time ends it with one line."""
+    try:
+        pressed.listen()
+        status = _main(pressed, args)
+        pressed.over = True
+    except KeyboardInterrupt as stop:
+        return _stopped(stop)
+    except Exception:
+        if pressed.raised:
+            return _stopped(KeyboardInterrupt())
+        raise
+    return _stopped(KeyboardInterrupt()) if pressed.pressed and status == 0 else status
+
+
+def _main(pressed: CtrlC, args: Sequence[str]) -> int:
+    _open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name that this terminal cannot show is no reason to fail
-    verb, *rest = [*(sys.argv[1:] if args is None else args)] or ["--help"]
+    verb, *rest = [*args] or ["--help"]
     if verb in ("-h", "--help"):
         print(usage())
         return 0
@@ -97,44 +130,51 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"otpe {otpe.__version__}")
         return 0
     try:
-        job = prepare(verb, rest)
+        job = prepare(verb, rest, pressed)
     except BrokenPipeError:  # as in `otpe train --help | head`: the reader has seen enough
         return _nobody_reads()
     except (ValueError, TypeError, OSError) as error:
-        print(f"otpe: {error}", file=sys.stderr)
+        if pressed.raised:  # it broke off an import
+            raise
+        print(f"otpe: {_text(error)}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt as stop:
-        return _stopped(stop)
+    from otpe import contents
+
     try:
-        return job()
+        status = job()
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:
         return _nobody_reads()
-    except OSError as error:  # a full disk, say: no bug
-        print(f"otpe: {str(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
+    except (OSError, contents.ContentError) as error:  # a full disk or a damaged file, say: no bug
+        print(f"otpe: {_text(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
         return 1
     except FloatingPointError as error:  # weights that have become infinite, say
         print(f"otpe: {error}.", file=sys.stderr)
         return 1
-    except KeyboardInterrupt as stop:
-        return _stopped(stop)
 
 
-def prepare(verb: str, args: list[str]) -> Callable[[], int]:
+def prepare(verb: str, args: list[str], pressed: CtrlC) -> Callable[[], int]:
     if verb not in VERBS:
         from otpe import check
 
         check.one_of("verb", verb, VERBS)
     if not find_spec("tyro"):
         raise OSError("the command line needs tyro, which is not installed. Use: pip install 'otpe[cli]'")
+    pressed.waiting = True
     import tyro
 
     found, defaults = VERBS[verb], None
-    if found.defaults and "--resume" in args:
-        defaults = _load(found.defaults)(args)
+    kind, stored = _load(found.config), _load(found.defaults) if found.defaults and "--resume" in args else None
+    pressed.check()
+    if stored is not None:
+        defaults = stored(args)
     known = {} if defaults is None else {"default": defaults}
-    options = (tyro.conf.FlagCreatePairsOff,)
-    config = tyro.cli(_load(found.config), prog=f"otpe {verb}", args=args, config=options, **known)
-    return _load(found.prepare)(config)
+    config = tyro.cli(kind, prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,), **known)
+    pressed.waiting = True
+    make = _load(found.prepare)
+    pressed.check()
+    return make(config)
 
 
 def usage() -> str:
@@ -148,13 +188,33 @@ Online training of spiking neural networks.
 `otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
 
 
+def _text(error: Exception) -> str:
+    """What went wrong; of an error of the system, with the file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
+
+
 def _nobody_reads() -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
+def _open_streams() -> None:
+    """Those that are closed lead nowhere. Else the next file would be opened under their number, and be written to."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
 def _stopped(stop: KeyboardInterrupt) -> int:
-    print(f"\notpe: {stop if stop.args else 'stopped.'}", file=sys.stderr)
+    with suppress(OSError):  # a terminal that has gone away
+        print(f"\notpe: {stop if stop.args else 'stopped.'}", file=sys.stderr, flush=True)
     return getattr(stop, "status", INTERRUPTED)
 
 

@@ -14,6 +14,7 @@ KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
 }
+NAME = 200  # bytes of a file name that we choose: file systems allow 255
 CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # each where the system has it
 
 
@@ -64,7 +65,7 @@ def _check_plain(path: Path, about: os.stat_result) -> None:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside the target, flush to the disk, then rename over it."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    beside = path.with_name(f".{secrets.token_hex(8)}.partial")  # the target's own name may be as long as is allowed
     try:
         with beside.open("xb") as file:  # a new one, through no link
             file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
@@ -77,6 +78,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         beside.unlink(missing_ok=True)
     _flush_folder(path.parent)
+
+
+def short_name(name: str) -> str:
+    """As much of it as a file name may have, with room for a number behind it."""
+    return name.encode()[:NAME].decode(errors="ignore")
 
 
 def claim(folder: Path, stem: str, suffix: str) -> Path:
@@ -115,7 +121,7 @@ def folder(path: Path) -> None:
 
 
 def no_file(path: Path) -> None:
-    if path.exists() and not path.is_dir():
+    if os.path.exists(path) and not os.path.isdir(path):  # Path.exists raises for a name that is too long
         raise NotADirectoryError(f"out is {str(path)!r}, which is a file, expected a folder. Name another, or move it.")
 
 

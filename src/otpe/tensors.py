@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -15,12 +16,12 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from otpe import files
+from otpe import contents, files
 
 FORMAT = 1
 
 
-class NewerFormatError(ValueError):
+class NewerFormatError(contents.ContentError):
     """A file that a later version wrote."""
 
 
@@ -36,12 +37,14 @@ def write(path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mappin
     files.write_atomically(path, save(arrays, header))
 
 
-def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `write` wrote, if every bit of it is still there."""
+def read(
+    path: Path, kind: str, needs: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What `write` wrote, if every bit of it is still there. `needs`: what must be said there, with its types."""
     content = path.read_bytes()
     header = _header(path, content)
     if not {"format", "about", "sha256"} <= header.keys():
-        raise ValueError(f"{path} is a safetensors file, but none of otpe's: it has no hash of its content.")
+        raise contents.ContentError(f"{path} is a safetensors file, but none of otpe's: it has no hash of its content.")
     if header["format"] != str(FORMAT):
         raise NewerFormatError(
             f"{path} has the format {header['format']}, which a newer otpe wrote; this one reads {FORMAT}. Update otpe:"
@@ -49,25 +52,27 @@ def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         )
     try:
         arrays = {name: _array(**part) for name, part in deserialize(content)}
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {error}.") from None
+    except (SafetensorError, *contents.STRANGE) as error:
+        raise contents.ContentError(f"{path} is damaged: {error}.") from None
     if _hash(header["about"], arrays) != header["sha256"]:
-        raise ValueError(f"{path} is damaged: its content does not match the hash that was written with it.")
-    about = json.loads(header["about"])
-    if about["kind"] != kind:
-        raise ValueError(f"{path} is a {about['kind']}, expected a {kind}.")
-    return arrays, about
+        raise contents.ContentError(f"{path} is damaged: its content does not match the hash that was written with it.")
+    with contents.reading(path):
+        about = contents.typed(contents.parsed(header["about"]), {"kind": str})
+        if about["kind"] != kind:
+            raise contents.ContentError(f"{path} is a {about['kind']}, expected a {kind}.")
+        return arrays, contents.typed(about, needs)
 
 
 def _header(path: Path, content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     try:
-        header = json.loads(content[8 : 8 + size])
+        header = contents.parsed(content[8 : 8 + size])
         said = header.get("__metadata__", {})
-        if len(content) < 8 + size or not isinstance(said, dict):
+        if len(content) < 8 + size or not contents.fits(said, dict):
             raise ValueError
+        contents.typed(said, dict.fromkeys(said, str))
     except (ValueError, AttributeError):
-        raise ValueError(
+        raise contents.ContentError(
             f"{path} is damaged: {len(content):,} bytes without a whole header. Was it cut short?"
         ) from None
     return said

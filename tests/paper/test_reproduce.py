@@ -214,7 +214,7 @@ def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):
     monkeypatch.setattr(files, "write_atomically", full)
     assert cli.main(line(config)) == 1
     said = capsys.readouterr().err
-    assert "otpe: [Errno 28] No space left on device" in said
+    assert f"{ITEM}/section.json: No space left on device. What was written until then is kept." in said
     assert "What was written until then is kept." in said
     assert (config.out / "cosines-t-randman" / "section.json").exists()
     assert (config.out / "runs" / OTPE / "result.json").exists()

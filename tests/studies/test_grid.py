@@ -37,6 +37,15 @@ def test_every_combination_by_every_rule_in_every_mode():
     assert found[-1].run.resume
 
 
+def test_a_name_that_would_be_too_long():
+    layers = "x".join(["128"] * 100)
+    first, second, other = (point.name for point in points(f"hidden={layers},{layers}x64,64"))
+    assert len(first) == len(second) < 255
+    assert first != second
+    assert first.startswith("ottt-offline-hidden=128x128x")
+    assert other == "ottt-offline-hidden=64"
+
+
 @pytest.mark.parametrize(
     ("over", "hidden"),
     [

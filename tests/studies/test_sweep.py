@@ -54,8 +54,12 @@ def ran(monkeypatch):
             if name in found.stopping:
                 raise KeyboardInterrupt
             known = dict.fromkeys(sweep.KEPT, 1.0) | {
+                "seeds": config.seeds,
                 "test_accuracy": accuracies(config),
                 "valid_accuracy": accuracies(config),
+                "test_loss": [1.0] * config.seeds,
+                "loss": [1.0] * config.seeds,
+                "best_step": [1] * config.seeds,
             }
             (config.out / "result.json").write_text(json.dumps(known))
             return known

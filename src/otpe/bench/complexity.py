@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from otpe import files
+from otpe import contents, files
 from otpe.bench import plan, results, run
 from otpe.bench.config import BenchConfig
 from otpe.bench.points import Point
@@ -64,8 +64,10 @@ def _measured(path: Path, config: BenchConfig) -> dict[str, Any]:
     if not path.exists():
         return blank
     found = folder.read_json(path)
-    folder.check_same(str(path), _identity(found), _identity(blank))
-    return found
+    with contents.reading(path, "Name another folder."):
+        theirs = _identity(found)
+    folder.check_same(str(path), theirs, _identity(blank))
+    return results.checked(path, found)
 
 
 def _identity(measured: dict[str, Any]) -> dict[str, Any]:

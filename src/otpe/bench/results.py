@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 import otpe
-from otpe import files
+from otpe import contents, files
 from otpe.bench.config import BenchConfig
 from otpe.bench.growth import AXES, Form, expected, exponent, form
 from otpe.bench.points import Point, Program
@@ -51,6 +51,25 @@ def blank(config: BenchConfig) -> dict[str, Any]:
 def save(path: Path, results: dict[str, Any]) -> None:
     results["growth"] = growth(results["points"])
     files.write_atomically(path, json.dumps(results, indent=1) + "\n")
+
+
+def checked(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What was found in a file, if it is what `save` wrote."""
+    with contents.reading(path, "Name another folder."):
+        contents.typed(found, {"config": dict, "seconds": float, "finished": bool, "points": list, "left_out": list})
+        for point in (*found["points"], *found["left_out"]):
+            contents.typed(point, {"rule": str, "mode": str, "sizes": list[int], "steps": int, "batch": int})
+        for point in found["left_out"]:
+            contents.typed(point, {"why": str})
+        for point in found["points"]:
+            contents.typed(
+                point, {"axes": dict, "peak_bytes": int, "state_bytes": int | None, "seconds": dict, "bytes": dict}
+            )
+            contents.typed(point["axes"], dict.fromkeys(point["axes"], int))
+            contents.typed(point["seconds"], {"median": float, "min": float})
+            contents.typed(point["bytes"], {"working": int})
+        found["growth"] = growth(found["points"])
+    return found
 
 
 def entry(

@@ -15,6 +15,7 @@ from otpe import files
 from otpe.bench import plan, points, report, results, section, timing
 from otpe.bench.config import BenchConfig
 from otpe.charts import kinds
+from otpe.runs.progress import terminal
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
@@ -107,7 +108,7 @@ def _fits(needed: int, max_gb: float) -> None:
 
 
 def _progress(heats: list[plan.Heat]) -> Iterator[plan.Heat]:
-    if heats and sys.stderr.isatty() and importlib.util.find_spec("tqdm"):
+    if heats and terminal() and importlib.util.find_spec("tqdm"):
         from tqdm import tqdm
 
         with tqdm(heats, unit="heat") as bar:

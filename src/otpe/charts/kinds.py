@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from otpe import contents
+
 Numbers = Sequence[float]
 
 
@@ -169,7 +171,7 @@ def to_json(section: Section) -> str:
 def from_json(text: str) -> Section:
     """What `to_json` wrote. ValueError for anything else, with what is wrong."""
     try:
-        found = json.loads(text)
+        found = contents.parsed(text)
         version = found["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None

@@ -8,9 +8,13 @@ import numpy as np
 from otpe import files
 from otpe.charts.kinds import Line
 from otpe.runs import folder
+from otpe.runs.config import TrainConfig
+from otpe.runs.read import read_training
+from otpe.runs.result import read as read_result
 from otpe.runs.spread import mean, std, thinned
 
 DIVERGED = "diverged.txt"
+NEEDED = ("rule", "steps", "test_accuracy", "valid_accuracy", "learning_rate", "seconds")  # of a result
 
 
 class Finished(NamedTuple):
@@ -57,8 +61,8 @@ def read(path: Path) -> Finished | Diverged | None:
         return Diverged(folder.read_json(path / "config.json"), (path / DIVERGED).read_text())
     if not (path / "result.json").exists():
         return None
-    about, result = folder.read_json(path / "config.json"), folder.read_json(path / "result.json")
-    metrics = folder.read_metrics(path)
+    about, result = folder.read_settings(TrainConfig, path), read_result(path / "result.json", NEEDED)
+    metrics = read_training(path)
     if not metrics or metrics[-1]["step"] != result["steps"]:
         raise OSError(
             f"{path / 'metrics.jsonl'} is damaged: it ends before the run did. Remove {path} to train it again"

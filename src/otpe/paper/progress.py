@@ -1,9 +1,10 @@
 """One bar over many runs, in units of how long they take."""
 
-import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
+
+from otpe.runs.progress import terminal
 
 LOOKS = "{desc} {percentage:3.0f}%|{bar}| {elapsed} < {remaining}{postfix}"
 
@@ -11,7 +12,7 @@ LOOKS = "{desc} {percentage:3.0f}%|{bar}| {elapsed} < {remaining}{postfix}"
 class Whole:
     def __init__(self, weight: float) -> None:
         self.bar: Any = None
-        if sys.stderr.isatty() and find_spec("tqdm"):
+        if terminal() and find_spec("tqdm"):
             from tqdm import tqdm
 
             self.bar = tqdm(total=weight, bar_format=LOOKS, dynamic_ncols=True, smoothing=0.02, desc="compiling")

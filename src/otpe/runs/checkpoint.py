@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import tensors
+from otpe import contents, tensors
 from otpe.runs.loop import State
 
 KIND = "checkpoint of a training run"
@@ -69,7 +69,7 @@ def prune(saved: Path, keep: int) -> None:
 def load(path: Path, like: State) -> Checkpoint:
     """The checkpoint, if it is whole and has the structure, shapes and types of `like`, of which no more is asked."""
     try:
-        arrays, about = tensors.read(path, KIND)
+        arrays, about = tensors.read(path, KIND, {"step": int, "seconds": float, "identity": dict})
         expected = named(like)
         plain = {name: jax.eval_shape(numbers, leaf) for name, leaf in expected.items()}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
@@ -78,7 +78,7 @@ def load(path: Path, like: State) -> Checkpoint:
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error} {advice(path)}") from None
+        raise contents.ContentError(f"{error} {advice(path)}") from None
     leaves = [like_leaf(arrays[name], leaf) for name, leaf in expected.items()]
     state = jax.tree.unflatten(jax.tree.structure(like), leaves)
     return Checkpoint(state, about["seconds"], about["identity"])

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar, cast
+from typing import IO, Any, Protocol, TypeVar, cast, get_type_hints
 
 import jax
 
 import otpe
-from otpe import files
-from otpe.runs import checkpoint, commit
+from otpe import contents, files
+from otpe.runs import checkpoint, commit, result
 from otpe.runs.config import FREE
 from otpe.runs.read import FORMAT, checked_metrics, read_json, read_metrics
 
@@ -57,7 +57,7 @@ class Folder:
 
     def read_result(self) -> dict[str, Any] | None:
         path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
+        return result.read(path) if path.exists() else None
 
     def write_result(self, result: dict[str, Any]) -> None:
         files.write_atomically(self.path / "result.json", json.dumps(result, indent=1) + "\n")
@@ -138,7 +138,7 @@ def plain(config: Any) -> dict[str, Any]:
 
 def opened(config: Resumable, names: Sequence[str], mine: dict[str, Any]) -> Folder:
     """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed."""
-    stem = re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-")
+    stem = files.short_name(re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-"))
     if config.out is None and config.resume:
         raise ValueError(
             f"resume is given without out: which run is to go on? Name its folder, such as {RUNS / stem}-001."
@@ -179,8 +179,7 @@ def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
     if ("rules" in theirs) != ("rules" in mine):
         kinds = ("a comparison", "a single run")[:: 1 if "rules" in theirs else -1]
         raise FileExistsError(f"out is {str(path)!r}, which holds {kinds[0]}, not {kinds[1]}. Name another folder.")
-    defaults = plain(type(config)())  # of settings that are newer than the run
-    check_same(str(path), {**defaults, **theirs}, mine)
+    check_same(str(path), read_settings(type(config), path), mine)
     if not config.resume:
         finished = any((path / name).exists() for name in ("result.json", "compare.json", "section.json"))
         newest = checkpoint.newest(path / "checkpoints")
@@ -213,12 +212,20 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
         )
 
 
+def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
+    """config.json of a run of this kind, and the defaults of settings that are newer than the run."""
+    found, where = read_json(path / "config.json"), path / "config.json"
+    with contents.reading(where, "Name another folder."):
+        contents.typed(found, {name: hint for name, hint in get_type_hints(kind).items() if name in found})
+    return {**plain(kind()), **found}
+
+
 def stored(kind: type[Config], path: Path) -> Config:
     """The settings of the run in this folder."""
-    if not (path / "config.json").exists():
+    if not os.path.exists(path / "config.json"):
         raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
-    found = read_json(path / "config.json")
-    known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind)) if field.name in found}
+    found = read_settings(kind, path)
+    known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind))}
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
     paths = {name: Path(known[name]) for name in ("root", "start") if known.get(name) is not None}
     return kind(**{**known, **paths, "out": path, "resume": False})

@@ -1,5 +1,6 @@
 """A finished run from its folder."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import tensors
+from otpe import contents, tensors
 from otpe.network import Network
 from otpe.runs import checkpoint, folder, settings
 from otpe.runs.config import TrainConfig
+from otpe.runs.read import read_training
 from otpe.runs.result import Result, from_json
+from otpe.runs.result import read as read_result
 
 BEST = "best.params."
 
@@ -22,7 +25,7 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     `net`: the network, if it was one of your own.
     """
     where = Path(path)
-    if (where / "config.json").exists() and "rules" in folder.read_json(where / "config.json"):
+    if os.path.exists(where / "config.json") and "rules" in folder.read_json(where / "config.json"):
         runs = ", ".join(sorted(found.parent.name for found in where.glob("*/result.json")))
         raise ValueError(
             f"{where} holds a comparison. Name the folder of one of its runs: {runs or 'none is finished'}."
@@ -35,29 +38,33 @@ def load(path: str | Path, net: Network | None = None) -> Result:
         )
     if newest is None or newest.name != checkpoint.name(config.steps):
         raise FileNotFoundError(f"{where} holds a finished run whose last checkpoint, with its weights, is gone.")
-    found, (arrays, _) = folder.read_json(where / "result.json"), tensors.read(newest, checkpoint.KIND)
+    found, (arrays, _) = read_result(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
-    net = _network(where, best) if net is None else net
-    return from_json(found, where, net, params(where, best, net), folder.read_metrics(where))
+    with contents.reading(newest):
+        net = _network(where, best) if net is None else net
+        weights = params(where, best, net)
+    return from_json(found, where, net, weights, read_training(where))
 
 
 def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = None) -> Any:
     """The parameters of the networks of a run, from arrays by name, such as 0.kernel."""
     net = _network(where, arrays) if net is None else net
-    seeds = len(next(iter(arrays.values())))
+    seeds = len(next(iter(arrays.values()), ()))
     keys = jax.random.split(jax.random.key(0), seeds)
     like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
     names = checkpoint.named(like)
     if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
-        raise ValueError(f"{where} holds the parameters of another network than the one given.")
+        raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
     return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
 
 
 def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
     if "own_net" in folder.read_json(where / "config.json"):
-        raise ValueError(
+        raise contents.ContentError(
             f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...)."
         )
     config = folder.stored(TrainConfig, where)
     last = len(config.hidden)
-    return settings.network(config, arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2])
+    inputs, classes = arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2]
+    with contents.reading(where / "config.json"):
+        return settings.network(config, inputs, classes)

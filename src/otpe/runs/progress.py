@@ -13,7 +13,7 @@ class Bar:
     """Comes up at once, saying that programs are compiled; its clock runs from `begin` on."""
 
     def __init__(self, name: str, done: int, steps: int) -> None:
-        self.name, self.tty, self.steps, self.bar = name, sys.stderr.isatty(), steps, None
+        self.name, self.tty, self.steps, self.bar = name, terminal(), steps, None
         if self.tty and find_spec("tqdm"):
             from tqdm import tqdm
 
@@ -45,8 +45,15 @@ class Bar:
                 self.bar.close()
 
 
+def terminal() -> bool:
+    """Does somebody look at standard error? A process without one has None there."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def say(text: str) -> None:
     """A line that does not tear a bar apart."""
+    if sys.stderr is None:
+        return
     with suppress(OSError):
         if find_spec("tqdm"):
             from tqdm import tqdm

@@ -1,14 +1,16 @@
 """What comes out of a run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import jax
 
+from otpe import contents
 from otpe.network import Network
 from otpe.runs import spread
-from otpe.runs.read import FORMAT
+from otpe.runs.read import FORMAT, read_json
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,21 @@ def numbers(result: Numbers) -> dict[str, Any]:
     return {"format": FORMAT, **{field.name: getattr(result, field.name) for field in fields(Numbers)}}
 
 
+def read(path: Path, needs: Iterable[str] = tuple(field.name for field in fields(Numbers))) -> dict[str, Any]:
+    """result.json, in which there is what is needed."""
+    found, hints = read_json(path), {name: kind for name, kind in get_type_hints(Numbers).items() if name in needs}
+    with contents.reading(path, "Name another folder."):
+        contents.typed(found, hints)
+        for name in (name for name, kind in hints.items() if get_origin(kind) is list and "seeds" in hints):
+            if len(found[name]) != found["seeds"]:
+                raise ValueError(
+                    f"{name} has {len(found[name])} entries, expected one for each of {found['seeds']} seeds"
+                )
+    return found
+
+
 def from_json(found: dict[str, Any], folder: Path, net: Network, params: Any, metrics: list[dict[str, Any]]) -> Result:
-    missing = [field.name for field in fields(Numbers) if field.name not in found]
-    if missing:
-        raise ValueError(f"{folder / 'result.json'} is damaged: there is no {', '.join(missing[:3])} in it.")
+    """The result, from what `read` gave."""
     known = {field.name: found[field.name] for field in fields(Numbers)}
     return Result(**known, folder=folder, net=net, params=of_each(params), metrics=metrics)
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from otpe import contents
 from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
@@ -53,7 +54,8 @@ class Run:
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         weights = snapshots.Writer(self.folder.path)
-        guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
+        with contents.reading(self.folder.path / "metrics.jsonl", "Name another folder."):
+            guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
                 self.compile()

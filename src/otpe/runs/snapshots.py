@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from otpe import files, tensors
+from otpe import contents, files, tensors
 from otpe.network import Network
 from otpe.runs import checkpoint, load
 
@@ -50,7 +50,8 @@ def read(run: Path, net: Network | None = None) -> tuple[np.ndarray, Any]:
         raise FileNotFoundError(
             f"{run} holds no weights along the way. Train with snapshots, such as --snapshots 200, in another folder."
         )
-    found = [tensors.read(path, KIND) for path in paths]
-    structure = load.params(run, found[0][0], net)  # of the first, which the others are like
-    leaves = [np.stack([arrays[name] for arrays, _ in found]) for name in checkpoint.named(structure)]
+    found = [tensors.read(path, KIND, {"step": int}) for path in paths]
+    with contents.reading(run / "snapshots"):
+        structure = load.params(run, found[0][0], net)  # of the first, which the others are like
+        leaves = [np.stack([arrays[name] for arrays, _ in found]) for name in checkpoint.named(structure)]
     return np.array([about["step"] for _, about in found]), jax.tree.unflatten(jax.tree.structure(structure), leaves)

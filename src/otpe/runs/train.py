@@ -45,7 +45,7 @@ def train(
     Raises:
       ValueError, TypeError, OSError: bad input, with a sentence that says what to do; nothing was trained.
       FloatingPointError: weights or loss are not finite any more.
-      KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
+      KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
     settings.check_kind(config, TrainConfig)
     return prepared(task.of_own(config, data), data=data, rule=rule, net=net, optimizer=optimizer)()

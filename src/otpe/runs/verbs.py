@@ -1,5 +1,6 @@
 """`otpe train` and `otpe compare`."""
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +39,7 @@ def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | No
     out = value(args, "--out")
     if "--resume" not in args or out is None:
         return None
-    if (Path(out) / "config.json").exists():
+    if os.path.exists(Path(out) / "config.json"):
         return folder.stored(kind, Path(out))
     if not {*args} - {"--resume", "--out", out, f"--out={out}"}:
         raise FileNotFoundError(

@@ -15,11 +15,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from otpe import check
+from otpe import check, contents
 from otpe.datasets import Binning
 from otpe.datasets.events import LARGEST
 from otpe.stream.programs import NO_LABEL
-from otpe.stream.steps import Bad, OnBad, Step, seconds, short, whole
+from otpe.stream.steps import Bad, OnBad, Step, seconds, whole
 
 LATEST = 9_000_000_000.0  # seconds; after that a double no longer tells one microsecond from the next
 RESET = "reset"  # among events: a new sequence begins
@@ -103,7 +103,7 @@ class Binner:
                 yield from self.add(*event)
             else:
                 self.events += 1
-                self._refuse("event", short(event), "(time, unit), (time, unit, label) or 'reset'")
+                self._refuse("event", contents.shown(event), "(time, unit), (time, unit, label) or 'reset'")
         yield from self.reset()
 
     def add(self, time: Any, unit: Any, label: Any = None) -> Iterable[Step]:
@@ -111,15 +111,19 @@ class Binner:
         self.events += 1
         at = seconds(time)
         if not 0 <= at <= LATEST:
-            return self._refuse("time", f"the time {short(time)}", f"seconds, a finite number, 0 to {LATEST:,.0f}")
+            return self._refuse(
+                "time", f"the time {contents.shown(time)}", f"seconds, a finite number, 0 to {LATEST:,.0f}"
+            )
         place = 0 if unit is None else whole(unit)
         if not 0 <= place < self.units:
-            return self._refuse("unit", f"the unit {short(unit)}", f"a whole number from 0 to {self.units - 1}")
+            return self._refuse(
+                "unit", f"the unit {contents.shown(unit)}", f"a whole number from 0 to {self.units - 1}"
+            )
         if label is not None:
             given, label = label, whole(label)
             if not NO_LABEL <= label <= self._largest:
                 expected = f"a whole number from 0 to {self._largest}, or −1 for none"
-                return self._refuse("label", f"the label {short(given)}", expected)
+                return self._refuse("label", f"the label {contents.shown(given)}", expected)
         number, over = round(at * 1e6) // self._microseconds, ()
         if number != self._bin:
             if self._bin is not None:

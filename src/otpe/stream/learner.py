@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from otpe import check, tensors
+from otpe import check, contents, tensors
 from otpe.network import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
@@ -32,6 +32,10 @@ from otpe.stream.programs import NO_LABEL, How, Memory, Told, at_rest, programs,
 from otpe.training.optimizer import ByValue
 
 KIND = "streaming learner"
+SAID = {  # in a file, of what types
+    "net": dict | None, "rule": str | None, "optimizer": list | None, "begins": bool, "settings": dict, "steps": int,
+    "labelled": int,
+}  # fmt: skip
 MORE = "more/"  # before the names of arrays in the file that are not the learner's
 REMEDY = (
     "Go on from a learner that was saved before, with a smaller learning rate, or with limit, the largest size that a"
@@ -289,17 +293,23 @@ class StreamLearner:
     ) -> "StreamLearner":
         """What `save` wrote. `net`, `rule`, `optimizer`: needed where they are of your own making."""
         path = Path(path)
-        arrays, said = tensors.read(path, KIND)
+        arrays, said = tensors.read(path, KIND, SAID)
         for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer)):
             if given is None and said[name] is None:
                 raise ValueError(
                     f"{path} was saved with {name} of your own, which a file cannot hold. Hand it over:"
                     f" otpe.StreamLearner.load({str(path)!r}, {name}=...)."
                 )
-        net = described.network_of(said["net"]) if net is None else net
-        optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
-        learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
-        waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
+        if net is not None:
+            check.network(net)
+        if optimizer is not None:
+            check.optimizer(optimizer)
+        rule = None if rule is None else named_rule(rule)
+        with contents.reading(path):
+            net = described.network_of(said["net"]) if net is None else net
+            optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
+            learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
+            waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
         arrays = {name: array for name, array in arrays.items() if not name.startswith(MORE)}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
         if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:

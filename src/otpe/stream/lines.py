@@ -8,13 +8,12 @@ CSV is separated by commas, semicolons or tabs, and may have a header that names
 a new sequence as well. An empty unit, or null, is none: time has come so far, or a label comes.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from otpe import check
+from otpe import check, contents
 from otpe.stream.events import RESET, Event
-from otpe.stream.steps import Bad, OnBad, short
+from otpe.stream.steps import Bad, OnBad
 
 LONGEST = 1 << 16  # characters of a line
 COLUMNS = Event._fields
@@ -48,7 +47,7 @@ def _events(text: Iterable[Any], form: str, bad: Bad) -> Iterator[Event | str]:
             parse = _json if line[0] in "{[" or line == f'"{RESET}"' else _Csv()
         try:
             found = parse(line) if parse is not None else ()
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             why = None if ends and not whole else str(error)
             bad.found(*_told(number, line, why, too_long=len(raw) >= LONGEST))
         else:
@@ -72,8 +71,8 @@ def _told(number: int, line: str, why: str | None, *, too_long: bool) -> tuple[s
     if too_long:
         return "line", f"line {number} has {LONGEST:,} characters or more, expected one event."
     if why is None:
-        return "cut", f"line {number}, the last, was cut short: {short(line)}."
-    return "line", f"line {number} is {short(line)}: {why}."
+        return "cut", f"line {number}, the last, was cut short: {contents.shown(line)}."
+    return "line", f"line {number} is {contents.shown(line)}: {why}."
 
 
 class _Csv:
@@ -127,7 +126,7 @@ def _json(line: str) -> Iterable[Event | str]:
     if not line:
         return ()
     try:
-        found = json.loads(line)
+        found = contents.parsed(line)
     except ValueError:
         raise ValueError("expected JSON") from None
     if found == RESET:

@@ -7,6 +7,7 @@
 All of them are iterators of `Step` that hold no more than they need for the next one.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count as numbers
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from otpe import check
+from otpe import check, contents
 from otpe.datasets import Binning, hdf5
 from otpe.datasets.events import LARGEST, Events
 from otpe.datasets.frames import count, grid
@@ -22,7 +23,7 @@ from otpe.datasets.heidelberg import SPLITS, file_of
 from otpe.stream.events import RESET, Binner
 from otpe.stream.lines import lines
 from otpe.stream.programs import NO_LABEL
-from otpe.stream.steps import Bad, OnBad, Step, short, whole
+from otpe.stream.steps import Bad, OnBad, Step, whole
 
 __all__ = ["iterate", "lines", "recordings"]
 
@@ -51,9 +52,9 @@ def recordings(
     seed = check.whole("seed", seed, 2**32)
     epochs = None if epochs is None else check.count("epochs", epochs)
     binning, path = Binning.of(bins).checked(units), Path(path)
-    if not path.exists():
+    if not os.path.exists(path):
         raise FileNotFoundError(f"{path} is not there. Name a file in SHD's layout, or a folder that holds one.")
-    path = file_of(path, split) if path.is_dir() else path
+    path = file_of(path, split) if os.path.isdir(path) else path
     events = hdf5.read(path, units, keep_empty=keep_empty)
     lie = grid(events, units, binning, str(path))
 
@@ -114,7 +115,9 @@ class _Iterated:
             elif _is_event(item):
                 yield from self._event(number, item)
             elif isinstance(item, tuple | list) and not isinstance(item, Step) and len(item) != 2:
-                self._refuse(number, f"is {short(item)}, expected an event (time, unit), an array x, or (x, label)")
+                self._refuse(
+                    number, f"is {contents.shown(item)}, expected an event (time, unit), an array x, or (x, label)"
+                )
             else:
                 yield from self._ready(number, item)
         yield from self._reset()
@@ -126,7 +129,8 @@ class _Iterated:
     def _event(self, number: int, item: Any) -> Iterable[Step]:
         if self._binner is None:
             raise ValueError(
-                f"item {number} is the event {short(item)}, which needs a binner: iterate(items, Binner(units, dt))."
+                f"item {number} is the event {contents.shown(item)}, which needs a binner: iterate(items, Binner(units,"
+                " dt))."
             )
         return self._binner.add(*item)
 
@@ -136,7 +140,8 @@ class _Iterated:
         x, wrong = self._counts(given.x)
         label = NO_LABEL if given.label is None else whole(given.label)
         if not wrong and not NO_LABEL <= label <= self._largest:
-            wrong = f"the label {short(given.label)}, expected a whole number from 0 to {self._largest}, or −1 for none"
+            shown, largest = contents.shown(given.label), self._largest
+            wrong = f"the label {shown}, expected a whole number from 0 to {largest}, or −1 for none"
         if wrong:
             return self._refuse(number, f"has {wrong}")
         step = Step(x, label, given.time, self._first)
@@ -154,7 +159,7 @@ class _Iterated:
         except ValueError:
             return np.empty(0), f"rows that differ in length, expected an array of {self._units or 'as many'} numbers"
         if found.dtype.kind not in "biuf":
-            return found, f"{short(given)}, expected numbers: how often each unit spiked"
+            return found, f"{contents.shown(given)}, expected numbers: how often each unit spiked"
         if found.ndim != 1 or found.size != (self._units or found.size) or not found.size:
             want = [self._units] if self._units else "[units]"
             return found, f"a step of the shape {list(found.shape)}, expected {want}"

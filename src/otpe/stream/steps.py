@@ -45,12 +45,6 @@ class Bad:
         self.skipped[kind] = self.skipped.get(kind, 0) + 1
 
 
-def short(given: object) -> str:
-    """In a message."""
-    text = repr(given)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def seconds(given: Any) -> float:
     """NaN for what is no number."""
     if type(given) is float:

@@ -1,5 +1,6 @@
 """The points of a sweep: every combination of the values, by every rule, in every mode."""
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from itertools import product
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from otpe import check
+from otpe import check, files
 from otpe.runs import compare, settings
 from otpe.runs.config import FREE, CompareConfig, TrainConfig
 from otpe.studies.config import SweepConfig
@@ -36,7 +37,10 @@ class Point:
     def name(self) -> str:
         """Of its folder, such as otpe-offline-slope=5-width=128."""
         words = [self.run.rule, self.run.mode, *(f"{name}={text(value)}" for name, value in self.at.items())]
-        return re.sub(r"[^\w.=+-]+", "-", "-".join(words))
+        name = re.sub(r"[^\w.=+-]+", "-", "-".join(words))
+        if name == files.short_name(name):
+            return name
+        return f"{files.short_name(name)}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"  # others may begin like it
 
 
 def text(value: Any) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 import jax
 
-from otpe import files
+from otpe import contents, files
 from otpe.runs import folder, guards, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.result import numbers
+from otpe.runs.result import read as read_result
 from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 from otpe.studies import about, grid, maps
@@ -134,20 +135,29 @@ def _record(point: Point, known: dict[str, Any], splits: Splits | None) -> dict[
     where = Path(point.run.out or point.name)
     if not (where / "config.json").exists():
         return blank
-    theirs = {**folder.plain(TrainConfig()), **folder.read_json(where / "config.json")}
+    theirs = folder.read_settings(TrainConfig, where)
     mine = folder.identity(point.run)
     if splits is not None and "data" in theirs:  # other recordings may lie there by now
         mine["data"] = task.fingerprint(splits, point.run.seed, point.run.batch)
     folder.check_same(str(where), theirs, mine)
     if (where / "result.json").exists():
-        return blank | finished(folder.read_json(where / "result.json"))
+        return blank | finished(read_result(where / "result.json", ("seeds", *KEPT)))
     return blank | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})
 
 
 def _known(where: Path) -> dict[str, dict[str, Any]]:
     """What was recorded of points, by name."""
     path = where / "sweep.json"
-    return {record["name"]: record for record in folder.read_json(path)["points"]} if path.exists() else {}
+    if not path.exists():
+        return {}
+    found = folder.read_json(path)
+    with contents.reading(path, "Move it away: it is written anew."):
+        points = contents.typed(found, {"points": list})["points"]
+        for point in points:
+            contents.typed(
+                point, {"name": str, "state": str, **({"why": str} if point.get("state") == "diverged" else {})}
+            )
+        return {point["name"]: point for point in points}
 
 
 def _note_grid(where: Path, config: SweepConfig) -> None:

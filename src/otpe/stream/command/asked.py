@@ -1,5 +1,6 @@
 """Do the settings of a stream make sense, and which learner do they ask for?"""
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,9 @@ def kind(config: StreamConfig) -> str:
         return "randman"
     if given == STANDARD:
         return "standard input"
-    if path.is_dir() or given.endswith(ENDINGS):
+    if os.path.isdir(path) or given.endswith(ENDINGS):
         return "recordings"
-    if given.endswith(TEXT) or (path.exists() and config.form != "auto"):
+    if given.endswith(TEXT) or (os.path.exists(path) and config.form != "auto"):
         return "text"
     raise ValueError(
         f"source is {given!r}, expected t-randman, r-randman, a file in SHD's layout (.h5), a file of events (.csv or"

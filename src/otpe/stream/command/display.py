@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from otpe.runs.progress import terminal
 from otpe.stream.command.saved import Place
 from otpe.stream.score import Prequential
 
@@ -48,7 +49,7 @@ class Line:
     """One live line on a terminal, plain ones elsewhere. A terminal that has gone away is no reason to stop."""
 
     def __init__(self) -> None:
-        self.tty, self._shown, self._drawn = sys.stderr.isatty(), False, 0.0
+        self.tty, self._shown, self._drawn = terminal(), False, 0.0
 
     @property
     def due(self) -> bool:
@@ -64,7 +65,8 @@ class Line:
     def say(self, text: str) -> None:
         """A line that stays."""
         with suppress(OSError):
-            print(f"{CLEAR if self._shown else ''}{text}", file=sys.stderr, flush=True)
+            if sys.stderr is not None:
+                print(f"{CLEAR if self._shown else ''}{text}", file=sys.stderr, flush=True)
         self._shown = False
 
     def close(self) -> None:

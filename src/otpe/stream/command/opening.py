@@ -1,5 +1,6 @@
 """Opens the source that settings name: randman, recordings, a file of events, standard input."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ def _events(config: StreamConfig, which: str, bad: Bad) -> Source:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(f"{path} is no plain file. Send what comes from it to standard input: otpe stream - < {path}")
     try:
         return path.open("rb")

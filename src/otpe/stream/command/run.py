@@ -19,7 +19,7 @@ from otpe import files
 from otpe.charts.kinds import to_json
 from otpe.runs import checkpoint, folder, guards, settings, signals
 from otpe.runs.folder import Folder
-from otpe.runs.read import FORMAT, read_json
+from otpe.runs.read import FORMAT
 from otpe.stream.command import asked, display, meter, opening, saved
 from otpe.stream.command.config import FREE, StreamConfig
 from otpe.stream.command.opening import BrokenError, Source
@@ -56,7 +56,7 @@ def run(config: StreamConfig, watchers: Iterable[Watcher] = ()) -> Streamed:
       ValueError, TypeError, OSError: bad input, with a sentence that says what to do.
       BrokenError (an OSError): the stream cannot be read on; the state was saved before.
       FloatingPointError: weights are not finite any more; the last checkpoint is sound.
-      KeyboardInterrupt: Ctrl-C or SIGTERM came; the state was saved before.
+      KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
     prepared_run = prepared(config)
     prepared_run.watchers += watchers
@@ -259,7 +259,7 @@ class Run:
         speed = {"steps_per_second": round(self.place.steps / max(self.place.seconds, 1e-9), 1)}
         found = {"format": FORMAT, "rule": self.learner.rule.name, **found, **speed}
         path = self.folder.path
-        told = of_stream(path.name, read_json(path / "config.json"), found, self.score)
+        told = of_stream(path.name, folder.read_settings(StreamConfig, path), found, self.score)
         files.write_atomically(path / "section.json", to_json(told))
         self.folder.write_result(found)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_type_hints
 
-from otpe import tensors
+from otpe import contents, tensors
 from otpe.runs import checkpoint
 from otpe.stream.command.meter import Meter
 from otpe.stream.command.opening import BrokenError, Source
@@ -89,19 +89,22 @@ def load(path: Path) -> Saved:
         if about is None:
             raise ValueError(f"{path} is a saved learner, but no checkpoint of a stream.")
         learner = StreamLearner.load(path)
+        with contents.reading(path):
+            contents.typed(about, {"score": dict, "place": dict, "identity": dict})
+            place = {"measured": 0, "covers": "spikes and labels", **about["place"]}
+            prefix = f"{MORE}score/"
+            score = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            return Saved(
+                learner,
+                Prequential.from_state(about["score"] | ({"arrays": score} if score else {})),
+                Place(**contents.typed(place, get_type_hints(Place))),
+                Meter(arrays.get(f"{MORE}meter")),
+                about["identity"],
+            )
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error} {checkpoint.advice(path)}") from None
-    prefix = f"{MORE}score/"
-    score = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    return Saved(
-        learner,
-        Prequential.from_state(about["score"] | ({"arrays": score} if score else {})),
-        Place(**{"covers": "spikes and labels", **about["place"]}),
-        Meter(arrays.get(f"{MORE}meter")),
-        about["identity"],
-    )
+        raise contents.ContentError(f"{error} {checkpoint.advice(path)}") from None
 
 
 def read_again(source: Source, place: Place, stopping: Callable[[], bool]) -> bool:

@@ -1,0 +1,73 @@
+"""JSON that is not as it was written: a value is gone, null, of another type, or nested very deep, at every place."""
+
+import copy
+import json
+import random
+
+DEEP = "nested deep"
+NESTED = {DEEP: "[" * 100_000 + "]" * 100_000}
+GONE = object()
+CHANGES = (GONE, None, "x", -1.5, [{}], DEEP)
+TEXTS = (
+    "",
+    "{",
+    "5",
+    "null",
+    "[]",
+    '"x"',
+    "[" * 100_000,
+    "[" * 300 + "]" * 300,
+    "9" * 5000,
+    '{"a": ' * 2000 + "1" + "}" * 2000,
+)
+
+
+def places(value, here=()):
+    """The place of every value in it; of a list, of its first entry only."""
+    inside = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield (*here, key)
+        yield from places(inner, (*here, key))
+
+
+def texts(value, most=10**6):
+    """Every change at every place, as JSON; where they are more than `most`, some of them."""
+    found = [(place, change) for place in places(value) for change in CHANGES]
+    for place, change in random.Random(0).sample(found, min(most, len(found))):
+        yield text(changed(value, place, change))
+
+
+def changed(value, place, change):
+    made = copy.deepcopy(value)
+    inner = made
+    for key in place[:-1]:
+        inner = inner[key]
+    if change is GONE:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = change
+    return made
+
+
+def text(value):
+    made = json.dumps(value)
+    for name, nested in NESTED.items():
+        made = made.replace(f'"{name}"', nested)
+    return made
+
+
+def refusals(call, given, name):
+    """How many of those it refuses; each time with a sentence that has this name."""
+    found = [(each, refusal(call, each)) for each in given]
+    for each, error in found:
+        if error is not None:
+            assert str(name) in error, f"{each[:300]}: {error}"
+            assert len(error) < 1000
+    return sum(error is not None for _, error in found)
+
+
+def refusal(call, each):
+    try:
+        call(each)
+    except (ValueError, TypeError, OSError) as error:
+        return str(error)

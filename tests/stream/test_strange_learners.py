@@ -1,0 +1,66 @@
+"""Saved learners and checkpoints of streams whose header is not as it was written, though their hash is right."""
+
+import json
+
+import pytest
+import strange
+from test_tensors import with_header
+from tiny_streams import config, learner
+
+import otpe
+from otpe import tensors
+from otpe.runs import checkpoint
+from otpe.stream.command import saved
+from otpe.stream.command.run import run
+from otpe.stream.learner import KIND
+
+
+def said(path):
+    return tensors.read(path, KIND)[1]
+
+
+def says(path, arrays, text):
+    with_header(path, about=text, sha256=tensors._hash(text, arrays))
+
+
+def test_a_learner(tmp_path):
+    path = learner().save(tmp_path / "learner")
+    arrays, about = tensors.read(path, KIND)
+
+    def load(text):
+        says(path, arrays, text)
+        otpe.StreamLearner.load(path)
+
+    gone = [strange.text(strange.changed(about, place, strange.GONE)) for place in strange.places(about)]
+    assert strange.refusals(load, [*gone, *strange.texts(about, 40), *strange.TEXTS], path) > 40
+    load(json.dumps(about))
+
+
+def test_a_checkpoint_of_a_stream(file, out):
+    run(config(file, out, window=20))
+    path = checkpoint.newest(out / "checkpoints")
+    arrays, about = tensors.read(path, KIND)
+
+    def load(text):
+        says(path, arrays, text)
+        saved.load(path)
+
+    stream = about["stream"]
+    gone = [strange.changed(about, ("stream", name, *place), strange.GONE) for name in ("score", "place") for place in strange.places(stream[name])]  # fmt: skip
+    changes = [json.dumps(each) for each in gone] + [json.dumps({**about, "stream": None})]
+    assert strange.refusals(load, changes, path.name) > 15
+    for text in (strange.text({**about, "stream": each}) for each in (5, [], {}, strange.DEEP)):
+        says(path, arrays, text)
+        with pytest.raises(ValueError, match=rf"{path.name} is .*There is no earlier checkpoint: start anew"):
+            saved.load(path)
+
+
+def test_settings_that_a_run_lacks(file, out):
+    """They are newer than the run, and have their defaults."""
+    run(config(file, out))
+    about = json.loads((out / "config.json").read_text())
+    for name in ("changes", "frozen", "pool"):
+        del about[name]
+    (out / "config.json").write_text(json.dumps(about))
+    (out / "result.json").unlink()
+    assert run(config(file, out, resume=True)).place.steps

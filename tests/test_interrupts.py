@@ -1,0 +1,219 @@
+"""Ctrl-C, SIGHUP and closed streams, wherever the command is. stress/interrupts.py tries more moments."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny_runs import TINY, arguments, steps_of
+
+from otpe import cli
+from otpe.runs import progress, signals
+from otpe.stream.command import display
+
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)  # the handler comes with the next line of Python
+
+
+@pytest.fixture(autouse=True)
+def not_in_the_background():
+    """Where Ctrl-C is ignored, it is by children too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def job(monkeypatch):
+    """Makes a verb of a function, which is imported as `tests:verb`."""
+
+    def make(function, load=lambda: None):
+        def loaded(where):
+            if where.endswith(":prepare"):
+                load()
+                return lambda _: lambda: function() or 0
+            return real(where)
+
+        real = cli._load
+        monkeypatch.setattr(cli, "_load", loaded)
+        return ["data", "t-randman"]
+
+    return make
+
+
+def assert_stopped(args, capsys):
+    before = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    assert cli.main(args) == cli.INTERRUPTED
+    assert capsys.readouterr().err == "\notpe: stopped.\n"
+    assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before
+
+
+def test_an_import_that_swallows_it(job, capsys):
+    def swallowing():
+        try:
+            press()
+        except BaseException:
+            pytest.fail("an import was interrupted")
+
+    assert_stopped(job(lambda: pytest.fail("went on"), load=swallowing), capsys)
+
+
+def test_a_module_that_raises_something_else(job, capsys):
+    def confused():
+        try:
+            press()
+        except KeyboardInterrupt:
+            raise ImportError("numpy.core.multiarray failed to import") from None
+
+    assert_stopped(job(confused), capsys)
+
+
+def test_a_job_that_swallows_it(job, capsys):
+    def deaf():
+        try:
+            press()
+        except KeyboardInterrupt:
+            return 0
+
+    assert_stopped(job(deaf), capsys)
+
+
+def test_a_callback_cannot_swallow_it(job, capsys):
+    class Leaving:
+        def __del__(self):
+            press()
+
+    def job_with_callback():
+        del [Leaving()][0]
+        for _ in range(500):
+            time.sleep(0.01)
+        pytest.fail("went on")
+
+    assert_stopped(job(job_with_callback), capsys)
+
+
+def test_what_a_callback_raises_else_is_shown_as_ever(job, monkeypatch):
+    class Leaving:
+        def __del__(self):
+            raise ValueError("a bug")
+
+    found = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: found.append(str(args.exc_value)))
+    assert cli.main(job(lambda: [Leaving()].clear())) == 0
+    assert found == ["a bug"]
+
+
+AT_WORK = """
+import os, signal, subprocess, sys, threading, time
+from otpe import cli
+
+def job():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    child = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        print(child.pid, flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("once", flush=True)
+        time.sleep(60)
+    print("never", flush=True)
+
+real = cli._load
+cli._load = lambda where: (lambda _: job) if where.endswith(":prepare") else real(where)
+sys.argv = ["otpe", "data", "t-randman"]
+raise SystemExit(cli.main())
+"""
+
+
+def test_a_second_and_a_third_one_end_the_process():
+    """With a thread that nobody can stop, and a child."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    child = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "once\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=10)
+    assert (process.returncode, said, errors) == (130, "", "")
+    status = Path(f"/proc/{child}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z", (
+        "nobody here may wait for those without a parent"
+    )
+
+
+HANG_UP = """
+import os, signal
+from otpe.runs import signals
+with signals.caught() as wish:
+    os.kill(os.getpid(), signal.SIGHUP)
+    print(wish.number)
+try:
+    raise signals.StoppedError(signal.SIGHUP, "")
+except KeyboardInterrupt as stop:
+    print(stop.status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="only where there is such a signal")
+@pytest.mark.parametrize(("before", "said"), [("", "1\n129\n"), ("trap '' HUP; ", "None\n129\n")], ids=["", "nohup"])
+def test_a_terminal_that_hangs_up(before, said):
+    ended = subprocess.run(
+        ["sh", "-c", f'{before}"$0" -c "$1"', sys.executable, HANG_UP], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (0, said)
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch):
+    monkeypatch.setattr(signals.signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(signals.signal, "signal", lambda *_: pytest.fail("changed it"))
+    with signals.caught():
+        pass
+
+
+# Closed streams
+
+
+def closed(streams, *args):
+    command = " ".join(f'"{arg}"' for arg in (sys.executable, "-m", "otpe.cli", *args))
+    return subprocess.run(["sh", "-c", f"{command} {streams}"], capture_output=True, text=True)
+
+
+def test_a_run_without_any_stream(tmp_path):
+    out = tmp_path / "run"
+    assert closed("<&- >&- 2>&-", "train", *arguments(TINY, out=out)).returncode == 0
+    assert json.loads((out / "result.json").read_text())["steps"] == TINY.steps
+    assert steps_of(out) == [4, 8, 12]
+    assert (out / ".lock").read_text() == "", "nobody else's output goes to a file"
+
+
+@pytest.mark.parametrize(
+    ("streams", "output", "errors"), [("2>&-", "otpe 0", ""), (">&-", "", ""), ("<&-", "otpe 0", "")]
+)
+def test_short_answers_without_a_stream(streams, output, errors):
+    ended = closed(streams, "--version")
+    assert (ended.returncode, ended.stdout[:6], ended.stderr) == (0, output, errors)
+
+
+def test_a_refusal_without_standard_error():
+    ended = closed("2>&-", "tarin")
+    assert (ended.returncode, ended.stdout) == (2, ""), "errors are no output"
+
+
+def test_in_a_process_without_standard_error(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    bar = progress.Bar("otpe", 0, 3)
+    bar.show(1, 0.5, 0.5)
+    progress.say("a warning")
+    line = display.Line()
+    line.say("a warning")
+    assert not line.due
+    assert capsys.readouterr().out == ""
