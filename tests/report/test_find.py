@@ -215,3 +215,15 @@ def test_nothing_there(runs):
     (empty / "file").write_text("")
     with pytest.raises(FileNotFoundError, match=r"file', which is a file, expected a folder of runs"):
         find.search([empty / "file"])
+
+
+def test_damaged_lines_of_metrics_are_mentioned(runs):
+    path = runs.train("run", measured=(4, 8)) / "metrics.jsonl"
+    assert find.search([runs.path])[0].state == "finished"
+    path.write_text("what?\n" + path.read_text())
+    (found,) = find.search([runs.path])
+    assert found.state == "damaged"
+    assert found.note.endswith(
+        "metrics.jsonl is damaged: line 1 is left out. The curves lack them. The result is whole."
+    )
+    assert len(found.section.figures[0].panels[0].lines[0].x) == 2

@@ -4,14 +4,15 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from otpe.charts import kinds
 from otpe.reporting import words
 from otpe.runs import section
-from otpe.runs.read import OtherFormatError, read_json, read_metrics
+from otpe.runs.read import OtherFormatError, checked_metrics, read_json
+from otpe.stream.command.section import of_unfinished
 
 State = Literal["finished", "unfinished", "damaged", "other version", "missing", "left out"]
 REMAINS = (
@@ -84,7 +85,7 @@ def _inside(path: Path, in_study: bool) -> list[Found]:
     with _naming("config.json"):
         about = read_json(path / "config.json")
     if about.get("own_study") == "stream":
-        return [] if in_study else [_half_study(path, about)]
+        return [] if in_study else [_half_stream(path, about)]
     if "rule" in about:
         return [] if in_study else [_run(path, about)]
     own = [] if (path / "order.json").exists() else [_half_study(path, about)]
@@ -150,6 +151,15 @@ def _half_study(path: Path, about: dict[str, Any]) -> Found:
     return Found(path, "unfinished", note=f"{note} Go on with: {verb} --resume --out {path}")
 
 
+def _half_stream(path: Path, about: dict[str, Any]) -> Found:
+    """A stream that was stopped, or is still at work: with its accuracy until now."""
+    found = _half_study(path, about)
+    with _naming("metrics.jsonl"):
+        lines, damage = checked_metrics(path)
+        made = of_unfinished(path.name, about, lines)
+    return replace(found, section=made, note=f"{found.note}{f' {damage}' if damage and made else ''}")
+
+
 def _run(path: Path, about: dict[str, Any]) -> Found:
     """Made from one file after the other: where it fails, that file is damaged."""
     measured, result = list[dict[str, Any]](), None
@@ -161,7 +171,7 @@ def _run(path: Path, about: dict[str, Any]) -> Found:
         with _naming("config.json"):
             made, steps = told(), f"{about['steps']:,}"
         with _naming("metrics.jsonl"):
-            measured = read_metrics(path)
+            measured, damage = checked_metrics(path)
             last, made = measured[-1]["step"] if measured else 0, told()
             early, reached = last < about["steps"], f"{last:,}"
         with _naming("result.json"):
@@ -177,6 +187,8 @@ def _run(path: Path, about: dict[str, Any]) -> Found:
     if early:
         note = f"metrics.jsonl ends after mini-batch {reached} of {steps}, and so do the curves."
         return Found(path, "damaged", made, f"{note} The result is whole.")
+    if damage:
+        return Found(path, "damaged", made, f"{damage} The curves lack them. The result is whole.")
     return Found(path, "finished", made)
 
 

@@ -30,7 +30,8 @@ def of_unfinished(name: str, about: dict[str, Any], metrics: list[dict[str, Any]
     if not metrics:
         return None
     known = [line for line in metrics if line["accuracy"] is not None]
-    known = known[:: len(known) // POINTS + 1] + known[-1:]
+    apart = len(known) // POINTS + 1
+    known = known[(len(known) - 1) % apart :: apart]  # with the last
     steps = [line["step"] for line in known]
     lines = [
         Line(name=f"last {about['window']:,}", x=steps, y=[line["window_accuracy"] for line in known]),
