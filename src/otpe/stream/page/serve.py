@@ -26,7 +26,7 @@ from otpe.stream.page.answers import Answer, RefusedError
 from otpe.stream.page.live import Live
 
 SHARE = 0.02  # of one CPU core: the most that the server takes in the long run
-AHEAD = 0.01  # seconds of CPU time that it may take at once after a pause
+AHEAD = 0.005  # seconds of CPU time that it may take at once after a pause
 TURN = 0.02  # seconds it sleeps after each look at its clients: work comes in few pieces
 FRESH = 0.2  # seconds for which all clients get the same state
 CONNECTIONS = 16  # that may wait at the same time
