@@ -111,10 +111,14 @@ def _interrupted(pressed: CtrlC, args: Sequence[str]) -> int:
         pressed.over = True
     except KeyboardInterrupt as stop:
         return _stopped(stop)
-    except Exception:
+    except Exception as error:
         if pressed.raised:
             return _stopped(KeyboardInterrupt())
-        raise
+        if not _no_memory(error):
+            raise
+        why = str(error).partition("\n")[0].rstrip(".")
+        print(f"otpe: there is too little memory{why and f': {why}'}. Make what is asked for smaller.", file=sys.stderr)
+        return 1
     return _stopped(KeyboardInterrupt()) if pressed.pressed and status == 0 else status
 
 
@@ -186,6 +190,13 @@ Online training of spiking neural networks.
 {verbs}
 
 `otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
+
+
+def _no_memory(error: Exception) -> bool:
+    """Of Python, numpy or a device."""
+    return isinstance(error, MemoryError) or (
+        type(error).__name__ == "JaxRuntimeError" and "RESOURCE_EXHAUSTED" in str(error)
+    )
 
 
 def _text(error: Exception) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tonic.transforms import ToFrame
 
+from otpe import memory
 from otpe.datasets import Binning, from_events
 from otpe.datasets import frames as binned
 from otpe.datasets.events import assemble, flat
@@ -178,7 +179,7 @@ def test_frames_that_no_memory_holds(monkeypatch):
         ValueError, match=r"12000001 time steps of 1e-06 s, as the longest .* 12 units are more .* Use a larger dt"
     ):
         frames(joined([(np.array([0.0, 12.0]), np.array([0, 1]))]), UNITS, Binning(dt=1e-6))
-    monkeypatch.setattr(binned, "_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "host", lambda: 1000)
     with pytest.raises(
         ValueError, match=r"frames \[3, 50, 12\] take 0 GB, more than this machine has. Use fewer time steps"
     ):

@@ -10,6 +10,8 @@ from otpe.bench.growth import Axis
 from otpe.bench.points import Point, applies
 from otpe.rulebook import rules as all_rules
 
+MOST = 2**31 - 1
+
 
 class Place(NamedTuple):
     sizes: tuple[int, ...]
@@ -34,13 +36,13 @@ def checked(config: BenchConfig) -> BenchConfig:
             check.one_of(what, name, known)
         if not given:
             raise ValueError(f"{what}s is empty, expected at least one of: {', '.join(known)}.")
-    check.count("base steps", config.base_steps)
-    check.count("base batch", config.base_batch)
+    check.count("base steps", config.base_steps, MOST)
+    check.count("base batch", config.base_batch, MOST)
     for what, values in (
         ("width", config.widths), ("steps", config.steps), ("batch", config.batches), ("depth", config.depths)
     ):  # fmt: skip
         for value in values:
-            check.count(what, value)
+            check.count(what, value, MOST)
     for what, value in (("seconds", config.seconds), ("max gb", config.max_gb)):
         if not value > 0:
             raise ValueError(f"{what} is {value}, expected a number above 0.")

@@ -94,6 +94,12 @@ def sequence_bytes(sizes: Sequence[int], steps: int, batch: int) -> int:
     return 4 * steps * batch * sum(sizes[1:])
 
 
+def least(point: Point) -> int:
+    """Bytes that every mode has to have at this point: weights, and a mini-batch."""
+    weights = sum((n + 1) * m for n, m in itertools.pairwise(point.sizes))
+    return 4 * (weights + point.steps * point.batch * point.sizes[0])
+
+
 def build(point: Point) -> Program:
     """Trace and compile, without allocating anything."""
     recipe = RECIPES[point.mode](point)

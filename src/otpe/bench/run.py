@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from otpe import files
+from otpe import files, memory
 from otpe.bench import plan, points, report, results, section, timing
 from otpe.bench.config import BenchConfig
 from otpe.charts import kinds
@@ -24,8 +24,24 @@ def prepare(config: BenchConfig, options: Mapping[str, Any] | None = None) -> Ca
     """Check everything, and return the job. `options` are keyword arguments for every function that is measured."""
     config = plan.checked(config)
     heats = plan.heats(config, {"precision": config.precision, "backend": config.backend, **(options or {})})
+    _check_size(config, heats)
     files.folder(config.out)
     return lambda: run(config, heats)
+
+
+def _check_size(config: BenchConfig, heats: list[plan.Heat]) -> None:
+    """Is there a point that may be measured?"""
+    smallest = min((point for heat in heats for point in heat.points), key=points.least)
+    if points.least(smallest) > _most(config):
+        there = f"--max-gb is {config.max_gb:g}, and the machine has {memory.device() / 1e9:,.1f} GB"
+        raise ValueError(
+            f"nothing can be measured: the smallest point, {_name(smallest)}, needs {points.least(smallest) / 1e9:,.1f}"
+            f" GB of memory or more, but {there}. Make sizes, steps or batches smaller, or --max-gb larger."
+        )
+
+
+def _most(config: BenchConfig) -> float:
+    return min(config.max_gb * 1e9, memory.device())
 
 
 def run(config: BenchConfig, heats: list[plan.Heat]) -> int:
@@ -58,7 +74,7 @@ def measure(
 def race(heat: plan.Heat, config: BenchConfig, measured: dict[str, Any], at_once: int = 1) -> None:
     """Time the rules of one heat against each other and add them to what was measured."""
     ready, kept = {}, {}
-    builds = _builds(heat.points, config.max_gb, at_once)
+    builds = _builds(heat.points, config, at_once)
     for point, build in zip(heat.points, builds, strict=True):
         try:
             kept[point.rule] = (point, *build())
@@ -79,32 +95,34 @@ def race(heat: plan.Heat, config: BenchConfig, measured: dict[str, Any], at_once
 
 
 def _builds(
-    to_build: list[points.Point], max_gb: float, at_once: int
+    to_build: list[points.Point], config: BenchConfig, at_once: int
 ) -> list[Callable[[], tuple[points.Program, int | None]]]:
     """What gives each program, or raises why there is none: compiled when asked for, or before, side by side."""
     if at_once == 1:
-        return [partial(_build, point, max_gb) for point in to_build]
+        return [partial(_build, point, config) for point in to_build]
     pool = ThreadPoolExecutor(at_once)
     try:
-        begun = [pool.submit(_build, point, max_gb) for point in to_build]
+        begun = [pool.submit(_build, point, config) for point in to_build]
         wait(begun)
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for those that have not begun
     return [build.result for build in begun]
 
 
-def _build(point: points.Point, max_gb: float) -> tuple[points.Program, int | None]:
+def _build(point: points.Point, config: BenchConfig) -> tuple[points.Program, int | None]:
     """The compiled program and the bytes of its state. Both are known before anything is allocated."""
+    _fits(points.least(point), config)
     state = points.state(point)
-    _fits(state or 0, max_gb)
+    _fits(state or 0, config)
     program = points.build(point)
-    _fits(program.bytes.peak, max_gb)
+    _fits(program.bytes.peak, config)
     return program, state
 
 
-def _fits(needed: int, max_gb: float) -> None:
-    if needed > max_gb * 1e9:
-        raise MemoryError(f"needs {needed / 1e9:.2g} GB, more than --max-gb {max_gb:g}")
+def _fits(needed: int, config: BenchConfig) -> None:
+    if needed > _most(config):
+        there = f"--max-gb {config.max_gb:g}" if needed > config.max_gb * 1e9 else "there is"
+        raise MemoryError(f"needs {needed / 1e9:.2g} GB, more than {there}")
 
 
 def _progress(heats: list[plan.Heat]) -> Iterator[plan.Heat]:
@@ -113,16 +131,15 @@ def _progress(heats: list[plan.Heat]) -> Iterator[plan.Heat]:
 
         with tqdm(heats, unit="heat") as bar:
             for heat in bar:
-                bar.set_postfix_str(_name(heat))
+                bar.set_postfix_str(_name(heat.points[0]))
                 yield heat
         return
     for i, heat in enumerate(heats):
-        print(f"{i + 1}/{len(heats)} {_name(heat)}", file=sys.stderr, flush=True)
+        print(f"{i + 1}/{len(heats)} {_name(heat.points[0])}", file=sys.stderr, flush=True)
         yield heat
 
 
-def _name(heat: plan.Heat) -> str:
-    point = heat.points[0]
+def _name(point: points.Point) -> str:
     return f"{point.mode} {report.sizes(point.sizes)}, T {point.steps}, batch {point.batch}"
 
 

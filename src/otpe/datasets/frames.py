@@ -11,14 +11,13 @@ By time: steps of `dt` seconds from time 0 on. Recordings then differ in length,
 """
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from otpe import check
+from otpe import check, memory
 from otpe.datasets.events import LATEST, Events
 
 AT_ONCE = 1 << 20  # entries of frames that are counted together: they should stay in the cache
@@ -98,7 +97,7 @@ def frames(events: Events, units: int, binning: Binning, where: str = "events") 
     """Frames of every recording."""
     lie = grid(events, units, binning, where)
     shape = (len(events), lie.steps, lie.units)
-    if math.prod(shape) > _memory():
+    if math.prod(shape) > memory.host():
         raise ValueError(
             f"{where}: frames {list(shape)} take {math.prod(shape) / 1e9:.0f} GB, more than this machine has. Use fewer"
             " time steps, or pool units."
@@ -183,11 +182,3 @@ def _is_whole_microseconds(seconds: float) -> bool:
     if not 1e-6 <= seconds <= LATEST:
         return False
     return math.isclose(seconds * 1e6, round(seconds * 1e6), rel_tol=1e-6)
-
-
-def _memory() -> float:
-    """Bytes of this machine, where it tells."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf

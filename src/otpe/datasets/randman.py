@@ -19,9 +19,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from otpe import check
+from otpe import check, memory
 from otpe.datasets import manifolds
 from otpe.datasets.contract import SpikeBatch, once, random_key, shuffled, step_number
+
+MOST = 2**31 - 1  # of any size
 
 
 class Settings(NamedTuple):
@@ -78,6 +80,8 @@ class Randman:
     def _check(self, key: Array, batch: int) -> None:
         check.key(key)
         check.count("batch", batch)
+        samples = {"batch": batch, "time_steps": self.steps, "units": self.units}
+        memory.refuse_more("a mini-batch of spikes", batch * self.steps * self.units, samples)
         drawn = self.settings.classes * self.settings.points
         if self.settings.standardize == "batch" and batch > drawn:
             raise ValueError(
@@ -107,11 +111,13 @@ def randman(
     check.one_of("encoding", encoding, ("time", "rate"))
     check.one_of("standardize", standardize, ("batch", "fixed"))
     counts = {"classes": classes, "units": units, "dims": dims, "steps": steps, "points": points}
-    classes, units, dims, steps, points = (check.count(what, value) for what, value in counts.items())
+    classes, units, dims, steps, points = (check.count(what, value, MOST) for what, value in counts.items())
     if points < 2:
         raise ValueError("points is 1, expected at least 2: a value is placed between the lowest and the highest.")
     alpha = check.number("alpha", alpha, "a number above 0 and at most 10. The paper has 1", lambda a: 0 < a <= 10)
-    seeds = tuple(check.whole("seed", each, 2**32) for each in (seed if isinstance(seed, Sequence) else [seed]))
+    given = seed if isinstance(seed, Sequence) else [seed]
+    _check_size(len(given), classes, units, dims, points)
+    seeds = tuple(check.whole("seed", each, 2**32) for each in given)
     if not seeds:
         raise ValueError("seed is empty, expected a number, or several, each for a draw of the manifolds.")
     manifold = (classes, units, dims, alpha)
@@ -119,6 +125,16 @@ def randman(
     with jax.ensure_compile_time_eval():
         first = jnp.zeros((), jnp.int32)
     return Randman(Settings(encoding, standardize, classes, steps, points), tables, low, high, first)
+
+
+def _check_size(draws: int, classes: int, units: int, dims: int, points: int) -> None:
+    """Do the tables fit into memory, and beside them the points by which values are standardised?"""
+    shape = {"units": units, "classes": classes, "dims": dims}
+    tables = 4 * classes * dims * (manifolds.GRID + 1) * units  # of one draw, made by the host
+    memory.refuse_more("the tables of the manifolds", tables, shape, memory.host())
+    drawn = 4 * classes * points * units
+    given = {**shape, "draws": draws, "points": points}
+    memory.refuse_more("the tables of the manifolds, with random points on them,", draws * tables + drawn, given)
 
 
 @lru_cache(maxsize=4)

@@ -15,6 +15,8 @@ def prepare(config: DataConfig) -> Callable[[], int]:
     config = settings.checked(config)
     files.no_file(config.out)
     splits = reading.read(config)
+    for split in splits:
+        summary.check_size(split)
     files.folder(config.out)
     return lambda: run(config, splits)
 

@@ -4,12 +4,14 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import otpe
+from otpe import memory
 from otpe.datasets.events import Events, seconds
 from otpe.datasets.fetch import SOURCES
 from otpe.explore import settings
@@ -107,6 +109,12 @@ def durations(events: Events) -> np.ndarray:
     """From the first to the last spike of each recording."""
     first, last = map(seconds, events.ends())
     return last - first
+
+
+def check_size(split: Split) -> None:
+    """Do the means of every class and unit fit into memory?"""
+    given = {"units": split.units, "classes": len(split.events.names)}
+    memory.refuse_more("the means of each unit in each class", 16 * prod(given.values()), given, memory.host())
 
 
 def mean_spikes(events: Events, units: int) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from otpe import files, tables
@@ -12,13 +13,13 @@ from otpe.charts import kinds
 from otpe.charts.look import shown
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook import rules as rule_names
-from otpe.runs import folder, guards, section, settings, spread, task
+from otpe.runs import folder, guards, section, settings, size, spread, task
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.read import read_json
 from otpe.runs.result import Result, numbers
 from otpe.runs.task import Splits
-from otpe.runs.train import prepared
+from otpe.runs.train import check_size, prepared
 
 
 def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result]:
@@ -101,12 +102,15 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, ve
     settings.check_kind(config, CompareConfig)
     config = settings.plain(config)
     runs, left_out = planned(config, own_data=data is not None)
+    if data is None:
+        _check_sizes(config, runs, size.expected(config))
     splits = task.named(config) if data is None else task.given(data)
+    _check_sizes(config, runs, size.found(splits))
     settings.network(config, splits.train.units, len(splits.train.names))
     whose = {} if verb == "compare" else {"own_study": verb}
     mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch), **whose}
     opened = folder.opened(config, [config.dataset, verb], mine)
-    runs = [replace(run, out=opened.path / f"{run.rule}-{run.mode}") for run in runs]
+    runs = [_in(opened.path, run) for run in runs]
     try:
         for run in runs:
             if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
@@ -115,6 +119,16 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, ve
         opened.close()
         raise
     return Comparison(config, runs, left_out, splits, opened, verb=verb)
+
+
+def _check_sizes(config: CompareConfig, runs: Sequence[TrainConfig], shape: size.Shape) -> None:
+    for run in runs:
+        check_size(run if config.out is None else _in(Path(config.out), run), named_rule(run.rule), shape)
+
+
+def _in(where: Path, run: TrainConfig) -> TrainConfig:
+    """A run of the comparison in this folder, in its own folder there."""
+    return replace(run, out=where / f"{run.rule}-{run.mode}")
 
 
 def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainConfig], list[str]]:

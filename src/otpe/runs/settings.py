@@ -90,8 +90,10 @@ def check_data(config: Settings) -> None:
     check_use(config.dataset, config, USED_BY)
     if config.dataset == "folder" and config.units is None:
         raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as 700.")
-    if config.dataset in ENCODINGS:  # what has another name there
-        check.count("time_steps", config.time_steps)
+    if config.dataset in ENCODINGS:
+        for name in ("classes", "units", "dims", "time_steps"):
+            if name != "units" or config.units is not None:
+                check.count(name, getattr(config, name), MOST - 1)
         check.whole("manifolds", config.manifolds, 2**32)
     if config.dataset in RECORDED:
         units = SOURCES[config.dataset].units if config.dataset in SOURCES else check.count("units", config.units)
@@ -111,7 +113,7 @@ def network(config: Settings, inputs: int, classes: int) -> Network:
     """The network of these settings, for data of this shape."""
     if not isinstance(config.hidden, tuple | list):
         raise ValueError(f"hidden is {config.hidden!r}, expected the units of each hidden layer, such as (128, 128).")
-    hidden = [check.count("hidden", width) for width in config.hidden]
+    hidden = [check.count("hidden", width, MOST - 1) for width in config.hidden]
     return dense(
         [inputs, *hidden, classes],
         leak=config.leak,

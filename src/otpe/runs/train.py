@@ -1,9 +1,11 @@
 """`otpe.train`: settings are checked, the folder is opened, and the run begins."""
 
 import math
+import os
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ import optax
 from otpe import check, files
 from otpe.network import Network
 from otpe.rulebook import Rule
-from otpe.runs import board, checkpoint, folder, loop, settings, task
+from otpe.runs import board, checkpoint, folder, loop, settings, size, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.loop import Networks, Recipe, State, View
@@ -64,8 +66,7 @@ def prepared(
     config = settings.plain(config)
     if config.tensorboard:
         board.check_installed()
-    splits = task.named(config) if data is None else task.given(data)
-    task.check_shapes(splits, config.batch)
+    splits = _splits(config, chosen, data, net, optimizer)
     network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
     _check_fit(network, splits)
     exam = task.exam(splits.valid, task.VALID, config.valid_samples, config.batch)
@@ -87,6 +88,39 @@ def prepared(
         opened.close()
         raise
     return Run(config, recipe, splits, networks, opened, mine, state, found, seconds)
+
+
+def _splits(
+    config: TrainConfig,
+    rule: Rule,
+    data: Splits | None,
+    net: Network | None,
+    optimizer: optax.GradientTransformation | None,
+) -> Splits:
+    """The data, if it fits together, and if the run fits into memory, which is asked before the data is made too."""
+    if data is None:
+        check_size(config, rule, size.expected(config), net, optimizer)
+    splits = task.named(config) if data is None else task.given(data)
+    task.check_shapes(splits, config.batch)
+    check_size(config, rule, size.found(splits), net, optimizer)
+    return splits
+
+
+def check_size(
+    config: TrainConfig,
+    rule: Rule,
+    shape: size.Shape,
+    net: Network | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+) -> None:
+    """Refuse what cannot fit into memory. A finished run is only read, perhaps on a smaller machine."""
+    if config.resume and config.out is not None and os.path.exists(Path(config.out) / "result.json"):
+        return
+    net = settings.network(config, shape.units, shape.classes) if net is None else net
+    check.network(net)
+    optimizer = named_optimizer(config)[0] if optimizer is None else optimizer
+    check.optimizer(optimizer)
+    size.check(config, rule, net, ByValue(optimizer), shape)
 
 
 def _networks(config: TrainConfig, splits: Splits) -> Networks:

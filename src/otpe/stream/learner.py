@@ -25,7 +25,7 @@ from otpe.network import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
 from otpe.runs import checkpoint
-from otpe.stream import described, forks, inputs
+from otpe.stream import described, forks, inputs, size
 from otpe.stream.cell import Cell, Program
 from otpe.stream.late import Waiting
 from otpe.stream.programs import NO_LABEL, How, Memory, Told, at_rest, programs, start
@@ -119,6 +119,7 @@ class StreamLearner:
         self.rule = named_rule(rule)
         form = stepper(net, self.rule, traces="dense")
         self._how = How(net, form, ByValue(optimizer), every, delay > 0, float(leak), float(decay), limit)
+        size.check(self._how)
         self._run = programs(self._how)
         if params is None:
             params = net.init(jax.random.key(check.whole("seed", seed, 2**32)), jnp.float32)

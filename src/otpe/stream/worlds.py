@@ -17,7 +17,7 @@ from itertools import count
 
 import numpy as np
 
-from otpe import check
+from otpe import check, memory
 from otpe.datasets import Dataset
 from otpe.stream.programs import NO_LABEL
 from otpe.stream.steps import Step
@@ -81,7 +81,10 @@ Change = Swap | Die | Shift | Appear
 
 def samples(data: Dataset, seed: int = 0, block: int = 64) -> Iterator[Step]:
     """Sample after sample, for ever, each a sequence of its own; drawn in blocks."""
-    return _samples(data, check.whole("seed", seed, 2**32), check.count("block", block))
+    seed, block = check.whole("seed", seed, 2**32), check.count("block", block)
+    given = {"time_steps": data.steps, "units": data.units, "block": block}
+    memory.refuse_more("the samples that are drawn at once", 4 * block * data.steps * data.units, given, memory.host())
+    return _samples(data, seed, block)
 
 
 def _samples(data: Dataset, seed: int, block: int) -> Iterator[Step]:

@@ -1,17 +1,19 @@
 """`otpe landscape`: the loss around a training run, and where each rule went."""
 
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from otpe import check, files
+from otpe import check, files, memory
 from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Table
 from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
-from otpe.runs import compare, guards, settings, snapshots, spread, task
+from otpe.datasets.named import ENCODINGS
+from otpe.runs import compare, guards, settings, size, snapshots, spread, task
 from otpe.runs.compare import Comparison
 from otpe.runs.config import CompareConfig, Settings
 from otpe.runs.task import Splits
@@ -50,11 +52,26 @@ def prepared_landscape(config: LandscapeConfig, *, data: Splits | None = None) -
         check.count(name, getattr(config, name))
     if config.grid < 2:
         raise ValueError(f"grid is {config.grid}, expected at least 2 points in each direction.")
+    _check_size(config, size.expected(config) if data is None else size.found(task.given(data)))
     shared = {field.name: getattr(config, field.name) for field in fields(CompareConfig) if hasattr(config, field.name)}
     rules = config.rules
     if isinstance(rules, tuple | list) and rules and not {REFERENCE, "all"} & {*rules}:
         shared["rules"] = (REFERENCE, *rules)
     return Study(config, compare.prepared_comparison(CompareConfig(**shared), data=data, verb="landscape"))
+
+
+def _check_size(config: LandscapeConfig, shape: size.Shape) -> None:
+    """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
+    memory.refuse_more("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
+    if config.dataset in ENCODINGS:
+        samples = min(config.valid_samples, config.loss_samples)
+        given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
+        memory.refuse_more("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
+    net = settings.network(config, shape.units, shape.classes)
+    kept = config.steps // config.snapshots + 1
+    given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}
+    weights = kept * config.seeds * size.weights(net)
+    memory.refuse_more("the weights along the way of a rule", weights, given, memory.host())
 
 
 def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
@@ -63,7 +80,7 @@ def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
     if isinstance(data, FrameSet):
         return data.take(np.arange(min(len(data), most)))
     exam = task.exam(data, task.VALID, config.valid_samples, config.batch)
-    batches = [data.batch(exam.seed, i, exam.size) for i in range(exam.batches)]
+    batches = [data.batch(exam.seed, i, exam.size) for i in range(min(exam.batches, -(-most // exam.size)))]
     lengths = [batch.lengths for batch in batches if batch.lengths is not None]
     return SpikeBatch(
         jnp.concatenate([batch.spikes for batch in batches], 1)[:, :most],

@@ -11,13 +11,14 @@ from typing import Any
 import jax
 
 from otpe import contents, files
-from otpe.runs import folder, guards, settings, signals, task
+from otpe.rulebook import rule as named_rule
+from otpe.runs import folder, guards, settings, signals, size, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.result import numbers
 from otpe.runs.result import read as read_result
 from otpe.runs.task import Splits
-from otpe.runs.train import prepared
+from otpe.runs.train import check_size, prepared
 from otpe.studies import about, grid, maps
 from otpe.studies.config import SweepConfig
 from otpe.studies.grid import Axes, Point
@@ -101,15 +102,18 @@ def prepared_sweep(config: SweepConfig, *, data: Splits | None = None) -> Sweep:
     settings.check_kind(config, SweepConfig)
     config = settings.plain(config)
     points, left_out = grid.points(config, own_data=data is not None)
+    for point in points if data is None else ():
+        _check_size(config, point)
     made = (grid.data_key(points[0]), task.named(points[0].run)) if data is None else (None, task.given(data))
     for point in points:
         if made[0] in (None, grid.data_key(point)):
             task.check_shapes(made[1], point.run.batch)
+            _check_size(config, point, made[1])
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
     opened = folder.opened(config, [config.dataset, "sweep"], {**mine, "own_study": "sweep"})
     try:
         _note_grid(opened.path, config)
-        points = [replace(point, run=replace(point.run, out=opened.path / point.name)) for point in points]
+        points = [_in(opened.path, point) for point in points]
         known = _known(opened.path)
         at_hand = [made[1] if made[0] in (None, grid.data_key(point)) else None for point in points]
         records = [_record(point, known.get(point.name, {}), data) for point, data in zip(points, at_hand, strict=True)]
@@ -117,6 +121,17 @@ def prepared_sweep(config: SweepConfig, *, data: Splits | None = None) -> Sweep:
         opened.close()
         raise
     return Sweep(config, grid.axes(config.over), points, left_out, opened, records, made)
+
+
+def _check_size(config: SweepConfig, point: Point, splits: Splits | None = None) -> None:
+    shape = size.expected(point.run) if splits is None else size.found(splits)
+    placed = point if config.out is None else _in(Path(config.out), point)
+    check_size(placed.run, named_rule(point.run.rule), shape)
+
+
+def _in(where: Path, point: Point) -> Point:
+    """A point of the sweep in this folder."""
+    return replace(point, run=replace(point.run, out=where / point.name))
 
 
 def write(where: Path, axes: Axes, left_out: list[str], records: list[dict[str, Any]]) -> None:
