@@ -1,6 +1,10 @@
 """The public check suite: our rules pass it, a user's rule passes it, and broken ones do not."""
 
+import ast
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -16,6 +20,18 @@ from otpe.testing import CHECKS, Scenario, assert_live, check_rule, checks, rela
 @pytest.mark.parametrize("rule", otpe.rules())
 def test_our_rules_pass(rule, check):
     check(otpe.rule(rule))
+
+
+def test_no_check_is_left_out_by_python_O():
+    folder = Path(otpe.testing.__file__).parent
+    for path in folder.glob("*.py"):
+        bare = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+        assert bare == [], f"{path.name} has an assert, which python -O leaves out. Use require"
+    code = (
+        "from otpe.testing import checks; import numpy as np; checks.same(np.float64(1), np.float64(2), 'one and two')"
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert "AssertionError: one and two, differ by a relative 5.0e-01" in done.stderr
 
 
 @dataclass(frozen=True)

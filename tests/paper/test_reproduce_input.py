@@ -1,6 +1,7 @@
 """`otpe reproduce` and what it is given: recordings that are not there, folders that are others', bad settings."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -8,33 +9,49 @@ import pytest
 from reproductions import ITEM, OTPE, line, told
 
 from otpe import cli
+from otpe.charts.kinds import to_json
 from otpe.datasets import fetch
 from otpe.datasets.fetch import SOURCES
 from otpe.paper import run as reproduction
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.items import ITEMS
 from otpe.paper.run import prepared_reproduction, reproduce
+from otpe.reporting import find
 from otpe.runs import task
 
 
 def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, config, capsys):
-    config = replace(config, items=("offline-digits", ITEM))
+    config = replace(config, items=("offline-digits", ITEM, "rates-digits"))
     assert cli.main(line(config)) == 0
     why = f"Not run: there are no recordings in {config.root}. Get them with: otpe data shd --root {config.root} --download"
-    assert f"  offline-digits: {why}\n" in capsys.readouterr().out
+    said, meanwhile = capsys.readouterr()
+    about = f"left out: offline-digits, rates-digits. {why}\n"
+    assert f"  {about}" in said
+    assert meanwhile.startswith(about), "before anything is trained"
+    assert "1 item in " in meanwhile
     section = told(config, "offline-digits")
-    assert (section.lead, [*section.remarks]) == ("Left out.", [why, reproduction.MADE_SMALL])
+    assert (section.lead, section.left_out, [*section.remarks], section.apart) == ("Left out.", why, [], None)
+    assert section.command == f"otpe reproduce offline-digits --quick --root {config.root}"
+    assert math.isnan(section.seconds), "none were spent"
     assert told(config, ITEM).tables
     assert {name.split("-")[0] for name in ran} == {"t"}
+    found = {each.path.name: (each.state, each.note) for each in find.search([config.out])}
+    assert found == {"offline-digits": ("left out", why), ITEM: ("finished", ""), "rates-digits": ("left out", why)}
 
 
 def test_recordings_that_come_later_are_used_and_when_they_go_their_sections_stay(ran, config, recordings):
     config = replace(config, items=("offline-digits",))
     away = replace(config, root=config.root / "away")
     reproduce(away)
+    path = config.out / "offline-digits" / "section.json"
+    for damaged in ('{"for', to_json(replace(told(config, "offline-digits"), left_out=None))):
+        path.write_text(damaged)  # the second is what an older otpe wrote
+        reproduce(away)
+        assert told(config, "offline-digits").left_out
     reproduce(config)
     section = told(config, "offline-digits")
     assert section.tables
+    assert section.left_out is None
     reproduce(away)
     assert told(config, "offline-digits") == section
 

@@ -38,8 +38,18 @@ def test_order_json_says_what_comes_first_and_what_is_missing(runs):
     runs.write("", order=["c", "x", "a"])
     assert states(runs) == {"c": "finished", "a": "finished", "b": "finished", "x": "missing"}
     assert find.search([runs.path])[-1].note == "order.json names it, but it is not finished yet."
-    runs.write("", order="{")
-    assert list(states(runs)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "{}", "[1]", '["a/b"]', '[".."]', '["\\u0000"]'])
+def test_an_order_that_is_damaged(runs, content):
+    for name in ("b", "a"):
+        runs.study(name)
+    runs.write("", order=content)
+    assert states(runs) == {"order.json": "damaged", "a": "finished", "b": "finished"}
+    note = find.search([runs.path])[0].note
+    assert re.match(
+        r"order.json is damaged: .*\. Sections are in the order of their names; which ones are missing is not", note
+    )
 
 
 def test_what_was_begun_but_has_nothing_to_tell_yet_is_missing_too(runs):
@@ -134,7 +144,7 @@ def test_studies_below_a_study_are_shown(runs):
         ({"section": '{"format": 9}'}, "other version", r"section.json is of format 9, which another version of otpe wrote; this one reads 1\. Use that version"),
         ({"config": "{"}, "damaged", r"config.json is damaged: .* Name another folder\."),
         ({"config": {"format": 9}}, "other version", r"has the format 9, which a newer otpe wrote; this one reads 1\. Update otpe"),
-        ({"config": {"format": 1, "rule": "otpe"}}, "damaged", r"KeyError: 'mode'\. Train it again in another folder\."),
+        ({"config": {"format": 1, "rule": "otpe"}}, "damaged", r"^config.json is damaged: there is no mode in it\. Train it again in another folder\."),
         ({"result": {}, "metrics": ""}, "damaged", r"result.json, metrics.jsonl without config.json: what was run here is not known"),
     ],
     ids=["truncated section", "other section", "truncated config", "other config", "half a config", "no config"],
@@ -152,6 +162,16 @@ def test_a_damaged_result(runs):
     assert "result.json is damaged" in only(runs).note
     (path / "result.json").write_text('{"format": 9}')
     assert only(runs).state == "other version"
+
+
+@pytest.mark.parametrize("name", ["rule", "mode", "steps", "batch", "seeds", "dataset"])
+def test_a_finished_run_whose_settings_are_damaged(runs, name):
+    path = runs.train("run") / "config.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in about.items() if key != name}))
+    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is some study
+    assert only(runs).state == expected
+    assert expected == "unfinished" or only(runs).note.startswith(f"config.json is damaged: there is no {name} in it.")
 
 
 def test_metrics_that_were_cut_short(runs):
@@ -195,3 +215,15 @@ def test_nothing_there(runs):
     (empty / "file").write_text("")
     with pytest.raises(FileNotFoundError, match=r"file', which is a file, expected a folder of runs"):
         find.search([empty / "file"])
+
+
+def test_damaged_lines_of_metrics_are_mentioned(runs):
+    path = runs.train("run", measured=(4, 8)) / "metrics.jsonl"
+    assert find.search([runs.path])[0].state == "finished"
+    path.write_text("what?\n" + path.read_text())
+    (found,) = find.search([runs.path])
+    assert found.state == "damaged"
+    assert found.note.endswith(
+        "metrics.jsonl is damaged: line 1 is left out. The curves lack them. The result is whole."
+    )
+    assert len(found.section.figures[0].panels[0].lines[0].x) == 2

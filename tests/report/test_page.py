@@ -1,5 +1,7 @@
 """The page: all that was found, the paper beside ours, and nothing that runs or reaches out."""
 
+import base64
+import hashlib
 import html
 import inspect
 import math
@@ -11,7 +13,7 @@ import pytest
 from sample_sections import LINES, NAN, figure, section
 from tiny_runs import fingerprints
 
-from otpe import cli, files
+from otpe import cli, documents, files
 from otpe.charts.kinds import Against, Figure, Line, Lines, Table, from_json, to_json
 from otpe.reporting import page, parts, words
 from otpe.reporting.find import Found
@@ -19,7 +21,7 @@ from otpe.reporting.run import report
 
 
 def made(tmp_path, *sections):
-    return page.page("Results", [Found(tmp_path / each.name, "finished", each) for each in sections], tmp_path)
+    return page.page("Results", [Found(tmp_path / each.name, "finished", each) for each in sections], tmp_path).html
 
 
 def plain(text):
@@ -63,10 +65,40 @@ def test_nothing_is_fetched_and_nothing_runs(tmp_path):
         ),
     )  # fmt: skip
     assert "<script>alert" not in text
-    assert text.count("<script>") == 1
-    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:" in text
+    assert text.count("<script>") == text.count("<style>") == 1
     assert not re.search(r"(src|href)=\"(https?:|//)", text)
     assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "but for the name of SVG"
+
+
+def test_only_this_style_and_this_script_count(tmp_path):
+    odd = section(
+        figures=[*section().figures, figure(LINES, name='a "style=" of its own')], lead='A > B style="color:red"'
+    )
+    text = made(tmp_path, odd)
+    (policy,) = re.findall('Content-Security-Policy" content="([^"]*)"', text)
+    rules = dict(part.split(" ", 1) for part in policy.split("; "))
+    assert rules.pop("img-src") == "data:"
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        hashed = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert rules.pop(rule) == f"'sha256-{hashed}'"
+    assert {*rules.values()} == {"'none'"}
+    tags = re.findall(r"<[a-zA-Z][^>]*>", text)
+    assert sum(" class=" in tag for tag in tags) > 100, "those of matplotlib are there"
+    attributes = [name for tag in tags for name in re.findall(r'\s([\w-]+)(?==["\w])', re.sub('"[^"]*"', '"', tag))]
+    assert not [name for name in attributes if name == "style" or name.startswith("on")]
+
+
+def test_styles_become_classes():
+    body = '<p style="color: red">style="x" > 1</p><i style="color: red"></i><i class="a" data-x=" style=" style="--b:1px"/>'
+    assert documents.without_styles(body) == (
+        '<p class="s0">style="x" > 1</p><i class="s0"></i><i class="a s1" data-x=" style="/>',
+        ".s0 { color: red }\n.s1 { --b:1px }\n",
+    )
+    assert (
+        documents.without_styles('<p style="font-family: &#x27;A&quot; &amp; B&#x27;">')[1]
+        == ".s0 { font-family: 'A\" & B' }\n"
+    )
 
 
 def test_the_paper_beside_ours(tmp_path):
@@ -93,6 +125,21 @@ def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
     assert '<span class="apart">coarser, other recordings &lt;i&gt;</span>' in overview
     assert from_json(to_json(told)).apart == ["coarser", "other recordings <i>"]
     assert '"apart"' not in to_json(section()), "as it was before there was any"
+
+
+def test_what_was_left_out_is_not_called_finished(runs, tmp_path, capsys):
+    bare = {"figures": [], "tables": [], "against": [], "seconds": NAN}
+    path = runs.study("gone", left_out="Not run: there are no <recordings>.", **bare)
+    out = tmp_path / "page.html"
+    assert cli.main(["report", str(path), "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("1 left out\n")
+    assert said.err == f"otpe: {path}: left out. Not run: there are no <recordings>.\n"
+    text = out.read_text()
+    assert "1 section: 1 left out." in text
+    assert "finished" not in plain(text.split("</style>")[1].split("<script>")[0])
+    assert '<p class="note">Not run: there are no &lt;recordings&gt;.</p>' in text
+    assert '"left_out"' not in to_json(section()), "as it was before there was any"
 
 
 def test_differences_are_counted_in_both_spreads():
@@ -156,7 +203,7 @@ def test_a_figure_that_cannot_be_drawn(tmp_path):
         name="odd", caption="Odd.", panels=[Lines(title="", x="", y="", lines=[Line(name="otpe", x=[1, 2], y=[1])])]
     )
     text = plain(made(tmp_path, section(figures=[odd, figure(LINES)])))
-    assert "This figure cannot be drawn: ValueError: zip()" in text
+    assert "This figure cannot be drawn: zip()" in text
     assert (tmp_path / "study-curves.svg").exists()
 
 

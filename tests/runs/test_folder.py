@@ -70,6 +70,15 @@ def test_settings_that_are_not_given_are_those_of_the_run(unfinished, trained):
     assert steps_of(unfinished) == [4, 8, 12]
 
 
+@pytest.mark.parametrize("verb", ["train", "compare", "align", "landscape", "sweep"])
+def test_a_folder_without_a_run_is_not_gone_on_with(verb, tmp_path, monkeypatch, no_training, capsys):
+    monkeypatch.chdir(tmp_path)
+    for out in (["--out", "tpyo"], ["--out=tpyo"]):
+        assert cli.main([verb, "--resume", *out]) == 2
+        assert "out is 'tpyo', where there is no run to go on with. Name the folder of one; to begin" in capsys.readouterr().err  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
 def test_settings_that_are_given_must_be_those_of_the_run(unfinished, capsys):
     before = fingerprints(unfinished)
     assert main("--resume", f"--out={unfinished}", "--batch", "5") == 2

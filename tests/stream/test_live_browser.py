@@ -102,8 +102,7 @@ def test_a_page_that_loses_its_stream(browser):
     with serve(Stream("first", 64).live) as server:
         browser.open(server.url)
         assert shows(browser, "state", "live") is True
-        server.shutdown()
-        server.server_close()  # as if it had been killed
+        server._stop()  # as if it had been killed
         assert shows(browser, "state", "connection lost") is True
         assert "last numbers that came" in browser.evaluate(TEXT.format("why"))
         with serve(Stream("second", 20).live, port=server.port):

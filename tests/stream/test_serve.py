@@ -1,6 +1,7 @@
 """The server of the live page: what it says to browsers, and that nothing else disturbs anybody."""
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
@@ -50,15 +51,15 @@ def ask(server, path="/now", method="GET", **headers):
 
 def raw(server, content, wait=10.0):
     """All that is answered to these bytes."""
-    with socket.create_connection(("127.0.0.1", server.port), wait) as link:
-        said = b""
-        try:
-            link.sendall(content)
-            while more := link.recv(65536):
-                said += more
-        except ConnectionError:
-            pass
-        return said
+    said = b""
+    with (
+        contextlib.suppress(ConnectionError, TimeoutError),
+        socket.create_connection(("127.0.0.1", server.port), wait) as link,
+    ):
+        link.sendall(content)
+        while more := link.recv(65536):
+            said += more
+    return said
 
 
 def until(true, seconds=5.0):
@@ -81,14 +82,14 @@ def test_the_page_and_the_state_of_now(server, live):
         assert policy[rule] == f"'sha256-{hashed}'", "nothing else may run"
     assert not re.search(rb"https?:|//[a-z]|@import|url\(", page), "nothing is fetched from elsewhere"
 
-    status, headers, content = ask(server, "/now?since=3")
+    status, headers, content = ask(server, "/now")
     assert (status, headers["Content-Type"], headers["Cache-Control"]) == (
         200,
         "application/json; charset=utf-8",
         "no-store",
     )
     now = json.loads(content)
-    assert (now["run"], now["raster"]["first"], len(now["raster"]["inputs"])) == (live.run, 3, 2)
+    assert (now["score"]["steps"], len(now["raster"]["inputs"])) == (5, 5)
     assert until(lambda: server.counts == {"served": 2})
     assert server.url == f"http://127.0.0.1:{server.port}/"
 
@@ -105,14 +106,18 @@ REFUSED = [
     (405, {"method": "DELETE", "path": "/"}, "Only GET and HEAD."),
     (404, {"path": "/live.py"}, "There is only / and /now."),
     (404, {"path": "/../../etc/passwd"}, "There is only / and /now."),
-    (400, {"path": "/now?since=-1"}, "since is not a number: expected the first time step that is wanted."),
-    (400, {"path": f"/now?since={'9' * 5000}"}, "since is not a number: expected the first time step that is wanted."),
     (400, {"path": "http://[x"}, "This is no address."),
     (403, {"Host": "evil.example"}, "This page is to be found at http://127.0.0.1:"),
     (403, {"Host": "127.0.0.1.evil.example"}, "This page is to be found at"),
     (403, {"Host": "192.168.1.5"}, "This page is to be found at"),
     (403, {"Host": "["}, "This page is to be found at"),
     (403, {"Host": None}, "This page is to be found at"),
+    (403, {"Origin": "http://evil.example"}, "Pages of other sites get no answer."),
+    (403, {"Origin": "null"}, "Pages of other sites get no answer."),
+    (403, {"Origin": "http://127.0.0.1:1"}, "Pages of other sites get no answer."),
+    (403, {"Sec-Fetch-Site": "cross-site"}, "Pages of other sites get no answer."),
+    (403, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, "Pages of other sites get no answer."),
+    (403, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, "Pages of other"),
 ]
 
 
@@ -126,6 +131,13 @@ def test_refusals(server, status, request_, why):
     assert until(lambda: server.counts == {"refused": 1})
 
 
+def test_our_own_page_and_links_to_it(server):
+    own = f"localhost:{server.port}"
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Origin": f"http://{own}"}, link):
+        assert ask(server, **{"Host": own, **headers})[0] == 200
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:80", "[::1]:8000"])
 def test_this_machine_by_any_of_its_names_and_through_a_tunnel(server, host):
     assert ask(server, Host=host)[0] == 200
@@ -134,8 +146,11 @@ def test_this_machine_by_any_of_its_names_and_through_a_tunnel(server, host):
 def test_for_all_addresses_any_number_is_known_but_no_name(live, monkeypatch):
     monkeypatch.setattr(serve, "LINGER", 0.0)
     with serve.serve(live, host="0.0.0.0") as server:
-        assert [server.knows(name) for name in ("10.0.0.7:8000", "[fe80::1]", "localhost")] == [True] * 3
-        assert [server.knows(name) for name in ("evil.example", "", "10.0.0")] == [False] * 3
+        for known, names in {
+            200: ("10.0.0.7:8000", "[fe80::1]", "localhost"),
+            403: ("evil.example", "", "10.0.0"),
+        }.items():
+            assert [ask(server, Host=name)[0] for name in names] == [known] * 3
         assert server.url == f"http://127.0.0.1:{server.port}/"
 
 
@@ -186,10 +201,10 @@ def sent_away(link):
 
 
 def test_slow_clients_are_sent_away(live, monkeypatch, capfd):
-    assert answers.Handler.timeout <= serve.LONGEST <= 30
+    assert serve.SILENCE <= serve.LONGEST <= 30
     monkeypatch.setattr(serve, "LINGER", 0.0)
     monkeypatch.setattr(serve, "LONGEST", 0.5)
-    monkeypatch.setattr(answers.Handler, "timeout", 0.2)
+    monkeypatch.setattr(serve, "SILENCE", 0.2)
     with serve.serve(live) as server:
         assert raw(server, b"GET /now HT") == b"", "one that falls silent"
         assert until(lambda: server.counts == {"lost": 1})
@@ -199,15 +214,92 @@ def test_slow_clients_are_sent_away(live, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_request_in_pieces(server):
+    with socket.create_connection(("127.0.0.1", server.port), 5) as link:
+        for piece in (b"GET /now HT", b"TP/1.1\r\nHost: localhost\r\n", b"\r\n"):
+            link.sendall(piece)
+            time.sleep(0.05)
+        assert link.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_takes_an_answer_slowly_gets_all_of_it_and_holds_nobody_up(server):
+    content = b"x" * 20_000_000
+    server._page = answers.answer(200, "text/html", content)
+    with socket.create_connection(("127.0.0.1", server.port), 5) as link:
+        link.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS - 2)]
+        assert until(lambda: len(server._open) == serve.CONNECTIONS - 1)
+        assert ask(server)[0] == 200
+        found = b"".join(iter(lambda: link.recv(2**20), b""))
+    assert found.endswith(content)
+    for each in idle:
+        each.close()
+
+
 def test_no_more_than_so_many_at_once(server):
     links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS)]
     assert until(lambda: len(server._open) == serve.CONNECTIONS)
-    assert raw(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
-    assert server.counts["refused"] == 1
+    assert raw(server, b"") == raw(server, b"GET / HT") == b"", "at once, not after SILENCE"
+    assert server.counts["refused"] == 2
+    assert ask(server)[0] == 200, "whoever needs not wait is answered"
     for link in links:
         link.close()
     assert until(lambda: not server._open)
     assert ask(server)[0] == 200
+
+
+ASKED = [b"GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /x HTTP/1.1\r\nHost: evil\r\n\r\n", b"POST\r\n", b""]
+
+
+def test_clients_take_a_small_share_of_the_time_however_many_they_are(server, monkeypatch):
+    monkeypatch.setattr(serve, "FRESH", 0.0)  # every answer is made anew
+    end = time.monotonic() + 0.8
+
+    def loop(content):
+        while time.monotonic() < end:
+            if content:
+                raw(server, content, 1)
+            else:
+                with contextlib.suppress(OSError):
+                    socket.create_connection(("127.0.0.1", server.port), 1).close()
+
+    began, before = time.monotonic(), server.cpu_seconds
+    threads = [threading.Thread(target=loop, args=(content,), daemon=True) for content in 3 * ASKED]
+    for each in threads:
+        each.start()
+    while time.monotonic() < end:
+        time.sleep(0.01)
+    spent, passed = server.cpu_seconds - before, time.monotonic() - began
+    assert spent > 0.003, "it was at work"
+    assert spent < 0.02 * passed + 0.01 + 0.015, "a fiftieth, what was saved before, and one look at all clients"
+    for each in threads:
+        each.join(5)
+    assert ask(server)[0] == 200
+
+
+def test_all_clients_get_the_same_state_until_it_is_old_and_a_new_one_at_the_end(server, live, monkeypatch):
+    made, now = [], live.now
+    monkeypatch.setattr(serve, "FRESH", 60.0)
+    monkeypatch.setattr(live, "now", lambda: made.append(1) or now())
+    for _ in range(4):
+        assert json.loads(ask(server)[2])["state"] == "running"
+    assert len(made) == 1
+    live.end()
+    assert [json.loads(ask(server)[2])["state"] for _ in range(2)] == ["over", "over"]
+    assert len(made) == 2
+    monkeypatch.setattr(serve, "FRESH", 0.0)
+    ask(server)
+    assert len(made) == 3
+
+
+def test_a_fault_of_ours_costs_one_connection(live, monkeypatch, capfd):
+    monkeypatch.setattr(serve, "LINGER", 0.0)
+    monkeypatch.setattr(live, "now", fails(ZeroDivisionError))
+    with serve.serve(live) as server:
+        assert raw(server, ASKED[0]) == b""
+        assert ask(server, "/")[0] == 200
+        assert until(lambda: server.counts == {"failed": 1, "served": 1})
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_port_in_use(server, live):

@@ -55,10 +55,22 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
 
 def test_what_a_report_says(file, out, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run(config(file, out), [Pressed(9)])
+        run(config(file, out, metrics_seconds=0), [Pressed(9)])
     (half,) = find.search([tmp_path])
     assert half.state == "unfinished"
     assert half.note.endswith(f"Go on with: otpe stream --resume --out {out}")
+    measured = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert len(measured) > 5
+    (recent, whole) = half.section.figures[0].panels[0].lines
+    assert [list(recent.x), list(recent.y)] == [[line[key] for line in measured] for key in ("step", "window_accuracy")]
+    assert list(whole.y) == [line["accuracy"] for line in measured]
+    assert half.section.lead.startswith(f"{measured[-1]['step']} time steps of {file} so far, each predicted first")
+    assert ["labelled", measured[-1]["labelled"]] in half.section.tables[0].rows
+    with (out / "metrics.jsonl").open("a") as metrics:
+        metrics.write("what?\n")
+    (damaged,) = find.search([tmp_path])
+    assert damaged.note.endswith(f"metrics.jsonl is damaged: line {len(measured) + 1} is left out.")
+    assert damaged.section == half.section
     score = run(config(file, out, resume=True)).score
     (found,) = find.search([tmp_path])
     assert (found.state, found.section.title) == ("finished", f"OTPE on a stream: {file}")

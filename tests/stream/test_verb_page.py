@@ -11,6 +11,7 @@ from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events
 from otpe import cli
 from otpe.stream.command import run as streaming
 from otpe.stream.command.run import run
+from otpe.stream.page import serve
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ class Looking:
 
     def __call__(self, *_):
         url = re.search(r"Watch it at (http\S+)", "\n".join(self.line)).group(1)
-        with urllib.request.urlopen(f"{url}now?since=0") as answer:
+        with urllib.request.urlopen(f"{url}now") as answer:
             self.seen.append(json.load(answer))
 
 
@@ -40,7 +41,9 @@ def said(monkeypatch):
     return found
 
 
-def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said):
+def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypatch):
+    for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # it is asked after every block
+        monkeypatch.setattr(serve, name, value)
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
     looking = Looking(said)
     prepared.watchers.append(looking)
@@ -48,7 +51,7 @@ def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said):
     assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block but this one"
     assert looking.seen[-1]["title"] == f"{file}, otpe"
     assert [size for _, size, _ in looking.seen[-1]["rates"]] == [UNITS, 6, CLASSES]
-    last = live.now(0)
+    last = live.now()
     assert last["score"]["steps"] == result.place.steps
     assert last["why"] == "The stream is over."
     assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
@@ -61,7 +64,7 @@ def test_how_it_was_stopped_is_shown(file, tmp_path):
     prepared.watchers.append(Pressed(3))
     with pytest.raises(KeyboardInterrupt):
         prepared()
-    assert "The stream was stopped: stopped after step 12" in prepared.page.live.now(0)["why"]
+    assert "The stream was stopped: stopped after step 12" in prepared.page.live.now()["why"]
 
 
 def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):

@@ -20,10 +20,11 @@ import otpe
 from otpe import cli, files, tensors
 from otpe.runs import checkpoint, folder
 from otpe.stream.command import opening, saved
+from otpe.stream.command.meter import Meter
 from otpe.stream.command.run import prepared, run
 from otpe.stream.events import Binner
 from otpe.stream.lines import lines
-from otpe.stream.prequential import evaluate
+from otpe.stream.prequential import Prequential, evaluate
 
 
 def result(out):
@@ -294,6 +295,15 @@ def test_weights_that_are_not_finite_end_the_stream_at_their_block(sound, last, 
         job()
     newest = checkpoint.newest(out / "checkpoints")
     assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "which refuses weights that are not finite"
+
+
+def test_a_stream_of_many_classes_can_be_saved(tmp_path):
+    many = otpe.StreamLearner(otpe.dense([UNITS, 6000]))
+    score = Prequential(6000, window=50)
+    score.add_many(np.arange(40), np.arange(40) + 1)
+    path = saved.save(tmp_path, saved.Saved(many, score, saved.Place(steps=40), Meter(), {}))
+    assert path.stat().st_size < 3_000_000
+    assert saved.load(path).score.state() == score.state()
 
 
 def test_a_damaged_checkpoint(file, out, capsys):

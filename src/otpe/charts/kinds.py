@@ -6,9 +6,11 @@ that alone, at once or years later. Missing values are NaN here and null in the 
 
 import json
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from otpe import contents
 
@@ -148,6 +150,7 @@ class Section:
     machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
     seconds: float = math.nan  # that the computing took
     apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot simply be compared
+    left_out: str | None = None  # why the study was not made, and what to do
 
 
 FORMAT = 1  # of section.json
@@ -170,13 +173,13 @@ def from_json(text: str) -> Section:
     try:
         found = contents.parsed(text)
         version = found["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None
     if version != FORMAT:
         raise OtherVersionError(f"of format {version!r}, which another version of otpe wrote; this one reads {FORMAT}")
     try:
         section = _made(found["section"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None
     if not isinstance(section, Section):
         raise ValueError(f"a {type(section).__name__}, not a section of a report")
@@ -204,5 +207,31 @@ def _made(value: Any) -> Any:
         return [_made(x) for x in value]
     if isinstance(value, dict) and "kind" in value:
         kind = _KINDS[value["kind"]]
-        return kind(**{name: _made(x) for name, x in value.items() if name != "kind"})
+        given = {name: _made(x) for name, x in value.items() if name != "kind"}
+        made, expected = kind(**given), get_type_hints(kind)
+        for name, part in given.items():
+            if not _fits(part, expected[name]):
+                given_as = f"{name} of a {kind.__name__} is {reprlib.repr(part)}"
+                raise ValueError(f"no section of a report: {given_as}, expected {_said(expected[name])}")
+        return made
     return math.nan if value is None else value  # settings and such, a plain dict, stay as they are
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Is a value that was read from JSON of this type? Tuples are lists there, and floats may be whole."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, list) and len(value) == len(parts) and all(map(_fits, value, parts))
+    if origin is Sequence:
+        return isinstance(value, list) and all(_fits(x, parts[0]) for x in value)
+    return isinstance(value, int | float if kind is float else origin or kind)
+
+
+def _said(kind: Any) -> str:
+    """A type, in a message."""
+    parts = get_args(kind)
+    if get_origin(kind) is Sequence:
+        return f"a list of {_said(parts[0])}"
+    return " or ".join(map(_said, parts)) if get_origin(kind) in (Union, UnionType) else getattr(kind, "__name__", kind)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from otpe import check, files
-from otpe.charts.kinds import Section, to_json
+from otpe.charts.kinds import Section, from_json, to_json
 from otpe.datasets import fetch, heidelberg
 from otpe.paper import ahead, finished, online
 from otpe.paper.config import ReproduceConfig
@@ -52,7 +52,8 @@ class Reproduction:
     items: dict[str, Item]
     out: Path
     lock: IO[str]
-    left_out: dict[str, str]  # items that cannot be made, and why
+    left_out: list[str]  # items that cannot be made now
+    why: str  # they cannot
     data: str  # what the spoken digits are
     runs: dict[str, Finished] = field(default_factory=dict)
     over: dict[str, str | None] = field(default_factory=dict)  # runs that came to their end, or why they have none
@@ -64,8 +65,11 @@ class Reproduction:
         began = time.monotonic()
         planned = {run.name: run for item in self.items.values() for run in item.needs(self.plan)}
         waiting = dict(self.items)
+        if self.left_out:
+            self.say(self.about_left_out())
         bar = Whole(sum(run.weight for run in planned.values()))
         try:
+            self._leave_out()
             sections = self._tell(waiting)
             for run, made in ahead.ready(list(planned.values()), self._made, self.over.__contains__):
                 self._train(run, made, bar)
@@ -78,6 +82,21 @@ class Reproduction:
             self.lock.close()
         self.say(f"{len(sections)} item{'s' * (len(sections) != 1)} in {time.monotonic() - began:.0f} s")
         return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
+
+    def about_left_out(self) -> str:
+        return f"left out: {', '.join(self.left_out)}. {self.why}"
+
+    def _leave_out(self) -> None:
+        """What was made before stays."""
+        for name in self.left_out:
+            where = self.out / name / "section.json"
+            if not _was_made(where):
+                item, again = ITEMS[name], command(self.config, name)
+                told = Section(
+                    name=name, title=item.title, where=item.where, lead="Left out.", command=again, left_out=self.why
+                )
+                files.folder(where.parent)
+                files.write_atomically(where, to_json(told))
 
     def _made(self, run: Planned) -> Run | Finished | Diverged:
         """The run, or what came out of it if it has come to its end."""
@@ -131,14 +150,13 @@ class Reproduction:
         seconds = sum(self.runs[run.name].result["seconds"] for run in needed if run.name in self.runs)
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
-        remarks += [self.left_out[name]] if name in self.left_out else []
         apart = []
         if self.plan.scale.name == "full":
             less = coarser(needed, item.needs(Plan(FINE, self.config)))
             remarks, apart = remarks + less, ["coarser"] * len(less)
         if self.config.quick:
             parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], ["made small"]
-        elif item.digits and self.data != OFFICIAL and name not in self.left_out:
+        elif item.digits and self.data != OFFICIAL:
             remarks.append(NOT_OFFICIAL.format(self.data, fetch.command("shd", self.config.root)))
             apart.append("other recordings")
         return Section(
@@ -174,7 +192,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
     plan = Plan(scale, config)
     items = {name: ITEMS[name] for name in dict.fromkeys(config.items or ITEMS)}
     missing = None if not any(item.digits for item in items.values()) else no_digits(config.root)
-    left_out = {name: missing for name, item in items.items() if item.digits and missing}
+    left_out = [name for name, item in items.items() if item.digits and missing]
     for item in items.values():
         for run in item.needs(plan):
             settings.checked(run.config)
@@ -184,14 +202,13 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
     lock = folder.locked(out)
     try:
         _check_scale(out, scale, config)
-        kept = {name: _without_runs(item) if name in left_out else item for name, item in items.items()}
-        kept = {name: kept[name] for name in kept if name not in left_out or not (out / name / "section.json").exists()}
         order = [name for name in ITEMS if name in items or (out / name / "section.json").exists()]
         files.write_atomically(out / "order.json", json.dumps(order) + "\n")
     except BaseException:
         lock.close()
         raise
-    return Reproduction(config, plan, kept, out, lock, left_out, digits_name(config))
+    made = {name: item for name, item in items.items() if name not in left_out}
+    return Reproduction(config, plan, made, out, lock, left_out, missing or "", digits_name(config))
 
 
 def chosen_scale(config: ReproduceConfig) -> Scale:
@@ -221,8 +238,12 @@ def command(config: ReproduceConfig, *items: str) -> str:
     return about.command("reproduce", replace(config, items=items)).replace("--items ", "", 1)
 
 
-def _without_runs(item: Item) -> Item:
-    return replace(item, needs=lambda _: [], tell=lambda _: {"lead": "Left out."})
+def _was_made(path: Path) -> bool:
+    """Is this a section with results? Every item that may be left out is made from runs, and names them."""
+    try:
+        return "runs" in from_json(path.read_text()).settings
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _settings(needed: Sequence[Planned]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def prepare(config: ReproduceConfig) -> Callable[[], int]:
 
 def _reproduce(reproduction: Reproduction) -> int:
     page = reproduction()
-    for name, why in reproduction.left_out.items():
-        print(f"  {name}: {why}")
+    if reproduction.left_out:
+        print(f"  {reproduction.about_left_out()}")
     diverged = [f"  {name}: {why}" for name, why in reproduction.over.items() if why]
     for line in diverged:
         print(line)

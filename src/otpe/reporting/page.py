@@ -4,21 +4,26 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 import otpe
+from otpe import documents
 from otpe.charts.kinds import Section
 from otpe.charts.look import shown
 from otpe.reporting import parts, words
-from otpe.reporting.find import Found
+from otpe.reporting.find import AGAIN, Found
 from otpe.reporting.parts import text
 
 HERE = Path(__file__).parent
+LONGEST = 200  # bytes of the name of a file, without its ending: file systems allow 255
+ANCHOR = 100  # bytes of a section's
 OWN = ("top", "contents", "overview", "theme", "tip")  # anchors that page.html has itself
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
-    "missing": "missing",
+    "missing": "missing", "left out": "left out",
 }  # fmt: skip
 
 
@@ -27,33 +32,45 @@ the paper's, counted in σ, the spread of both; below it stands what else is not
 section say why. Sections may share runs, and their time.</p>"""
 
 
-def page(title: str, found: Sequence[Found], folder: Path) -> str:
+class Page(NamedTuple):
+    html: str
+    found: list[Found]  # as they are shown: what cannot be is damaged
+
+
+def page(title: str, found: Sequence[Found], folder: Path) -> Page:
     """All of it, as one file. The files of its figures and tables are written to the folder."""
-    anchors, titles = _anchors(found), _titles(found)
-    shown_as = [_shown(*each, folder) for each in zip(found, anchors, titles, strict=True)]
+    names, titles = Names(OWN), _titles(found)
+    anchors = [names.new(each.section.name if each.section else each.path.resolve().name, ANCHOR) for each in found]
+    shown_as = [_shown(*each, names, folder) for each in zip(found, anchors, titles, strict=True)]
+    found = [each.found for each in shown_as]
+    sections, styles = documents.without_styles("\n".join(each.body for each in shown_as))
+    css, js = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     content = {
         "title": text(title),
         "about": text(_about(found)),
         "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
         "explained": EXPLAINED if any(each.section and each.section.against for each in found) else "",
-        "overview": "".join(line for line, _ in shown_as),
-        "sections": "\n".join(body for _, body in shown_as),
-        "css": (HERE / "page.css").read_text(encoding="utf-8"),
-        "js": (HERE / "page.js").read_text(encoding="utf-8"),
+        "overview": "".join(each.line for each in shown_as),
+        "sections": sections,
+        "policy": documents.policy(css + styles, js),
+        "css": css + styles,
+        "js": js,
     }
-    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(content)
+    return Page(Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(content), found)
 
 
-def _anchors(found: Sequence[Found]) -> list[str]:
-    """A name for each, none twice."""
-    seen: Counter[str] = Counter(OWN)
-    anchors = []
-    for each in found:
-        name = each.section.name if each.section else each.path.resolve().name
-        stem = re.sub(r"[^\w.-]+", "-", str(name)).strip(".-") or "section"
-        seen[stem] += 1
-        anchors.append(stem if seen[stem] == 1 else f"{stem}--{seen[stem]}")
-    return anchors
+class Names:
+    """Of anchors and files: each is safe, short enough for every file system, and there only once."""
+
+    def __init__(self, taken: Sequence[str]) -> None:
+        self._taken = set(taken)
+
+    def new(self, wanted: str, longest: int = LONGEST) -> str:
+        stem = re.sub(r"[^\w.-]+", "-", wanted).strip(".-").encode()[:longest].decode(errors="ignore") or "section"
+        numbered = (stem if i == 1 else f"{stem}--{i}" for i in count(1))
+        name = next(name for name in numbered if name.casefold() not in self._taken)
+        self._taken.add(name.casefold())  # some file systems do not tell a from A
+        return name
 
 
 def _about(found: Sequence[Found]) -> str:
@@ -70,16 +87,21 @@ def _titles(found: Sequence[Found]) -> list[str]:
     return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
-def _shown(each: Found, anchor: str, title: str, folder: Path) -> tuple[str, str]:
-    """A line of the overview, and the section."""
+class _Shown(NamedTuple):
+    found: Found
+    line: str  # of the overview
+    body: str
+
+
+def _shown(each: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
     try:
-        return _line(each, anchor, title), _section(each, anchor, title, folder)
+        return _Shown(each, _line(each, anchor, title), _section(each, anchor, title, names, folder))
     except OSError:
         raise
     except Exception as error:  # whatever a strange file holds, the others are shown
-        note = f"section.json cannot be shown: {type(error).__name__}: {error}. Run the study again."
+        note = f"section.json cannot be shown: {words.error(error)}. {AGAIN}"
         broken = Found(each.path, "damaged", note=note)
-        return _line(broken, anchor, title), _section(broken, anchor, title, folder)
+        return _Shown(broken, _line(broken, anchor, title), _section(broken, anchor, title, names, folder))
 
 
 def _line(each: Found, anchor: str, title: str) -> str:
@@ -107,8 +129,8 @@ def _badge(each: Found) -> str:
     return f'<span class="state {each.state.split()[0]}">{STATES[each.state]}</span>'
 
 
-def _section(each: Found, anchor: str, title: str, folder: Path) -> str:
-    inside = _study(each.section, anchor, folder) if each.section else ""
+def _section(each: Found, anchor: str, title: str, names: Names, folder: Path) -> str:
+    inside = _study(each.section, anchor, names, folder) if each.section else ""
     where = f'<p class="where">{text(each.section.where)}</p>' if each.section and each.section.where else ""
     state = "" if each.state == "finished" else _badge(each)
     note = parts.note(each.note) if each.note else ""
@@ -119,13 +141,9 @@ def _section(each: Found, anchor: str, title: str, folder: Path) -> str:
 </section>"""
 
 
-def _study(section: Section, anchor: str, folder: Path) -> str:
-    names: Counter[str] = Counter()
-
+def _study(section: Section, anchor: str, names: Names, folder: Path) -> str:
     def named(name: str) -> str:
-        stem = re.sub(r"[^\w.-]+", "-", f"{anchor}-{name}")
-        names[stem] += 1
-        return stem if names[stem] == 1 else f"{stem}--{names[stem]}"
+        return names.new(f"{anchor}-{name}")
 
     body = [f'<p class="lead">{text(section.lead)}</p>']
     body += [parts.figure(replace(each, name=named(each.name)), folder) for each in section.figures]

@@ -23,7 +23,8 @@ WIDE = 300  # points; a panel that is wider has a row of its own, and scrolls on
 
 
 def text(value: Any) -> str:
-    return html.escape(str(value))
+    """Escaped. Half a character, as names of files and damaged JSON may have, becomes a question mark."""
+    return html.escape(str(value).encode(errors="replace").decode())
 
 
 def words_whole(said: str) -> str:
@@ -50,7 +51,7 @@ def figure(given: Figure, folder: Path) -> str:
         else:
             shown_as = note("Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
     except Exception as error:  # one strange figure is no reason to show no page
-        shown_as = note(f"This figure cannot be drawn: {type(error).__name__}: {error}")
+        shown_as = note(f"This figure cannot be drawn: {words.error(error)}.")
     for kind, content in made.items():
         files.write_atomically(folder / f"{given.name}.{kind}", content)
     order = [kind for kind in ("svg", "png", "csv") if kind in made]

@@ -28,7 +28,8 @@ def report(
     """
     given = [folders] if isinstance(folders, str | Path) else folders
     found, out = _checked([Path(folder) for folder in given], Path(out))
-    return _written(found, out, title)
+    _write(found, out, title)
+    return out
 
 
 def prepare(config: ReportConfig) -> Callable[[], int]:
@@ -45,15 +46,17 @@ def _checked(folders: Sequence[Path], out: Path) -> tuple[list[find.Found], Path
     return found, out
 
 
-def _written(found: list[find.Found], out: Path, title: str) -> Path:
+def _write(found: list[find.Found], out: Path, title: str) -> list[find.Found]:
+    """What was found, as the page shows it."""
     folder = out.with_name(f"{out.stem}-files")
     files.folder(folder)
-    files.write_atomically(out, page.page(title, found, folder))
-    return out
+    made = page.page(title, found, folder)
+    files.write_atomically(out, made.html)
+    return made.found
 
 
 def _run(config: ReportConfig, found: list[find.Found], out: Path) -> int:
-    _written(found, out, config.title)
+    found = _write(found, out, config.title)
     for each in found:
         if each.state != "finished":
             print(f"otpe: {each.path}: {each.state}. {each.note}", file=sys.stderr)

@@ -8,6 +8,7 @@ from otpe.charts.kinds import Against
 from otpe.charts.look import shown
 
 MISSING = "–"
+LONG = 500  # characters of an error
 ROUNDED = 5e-4  # less is 0.000, or 0.0 points
 
 
@@ -68,6 +69,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def error(found: Exception) -> str:
+    """What went wrong, without a full stop. Of what a damaged file holds, which may be long, only the beginning."""
+    if isinstance(found, KeyError):
+        said = f"there is no {found.args[0]} in it"
+    else:
+        said = str(found) if isinstance(found, ValueError | OSError) else f"{type(found).__name__}: {found}"
+    return (said if len(said) <= LONG else f"{said[:LONG]}…").rstrip(".")
 
 
 def counted(how_many: int, what: str) -> str:

@@ -43,7 +43,8 @@ def learning_curves(runs: Sequence[Trained], caption: str) -> Figure:
 def of_run(name: str, about: Mapping[str, Any], result: Mapping[str, Any] | None, run: Trained) -> Section:
     """A single run: its config.json, its result, if it has one yet, and its curves."""
     whose = networks(about["seeds"], about.get("draws", 1))
-    done = f"{about['steps']:,} mini-batches of {about['batch']}" if result else "not finished"
+    asked = f"{about['steps']:,} mini-batches of {about['batch']}"
+    done = asked if result else "not finished"
     lead = f"{shown(run.rule)} on {about['dataset']}, {run.mode}, {done}, {whose}."
     if result:
         lead += f" Test accuracy {spread.text(result['test_accuracy'])}."

@@ -32,11 +32,21 @@ def stored_compare(args: Sequence[str]) -> CompareConfig | None:
 
 
 def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
-    """The settings of the run in --out, where --resume is said too."""
+    """The settings of the run in --out, where --resume is said too.
+
+    A folder without a run is refused where nothing says what to begin there: its name may be mistyped.
+    """
     out = value(args, "--out")
-    if "--resume" not in args or out is None or not os.path.exists(Path(out) / "config.json"):
+    if "--resume" not in args or out is None:
         return None
-    return folder.stored(kind, Path(out))
+    if os.path.exists(Path(out) / "config.json"):
+        return folder.stored(kind, Path(out))
+    if not {*args} - {"--resume", "--out", out, f"--out={out}"}:
+        raise FileNotFoundError(
+            f"out is {out!r}, where there is no run to go on with. Name the folder of one; to begin one there, give its"
+            " settings too."
+        )
+    return None
 
 
 def value(args: Sequence[str], option: str) -> str | None:

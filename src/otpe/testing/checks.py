@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from otpe.rulebook import Rule, rule, stepper
-from otpe.testing.oracles import relative_error
+from otpe.testing.oracles import relative_error, require
 from otpe.testing.scenario import Scenario, assert_live, scenario
 from otpe.training import gradients, online_pass
 
@@ -27,11 +27,11 @@ def check_output(rule: Rule) -> None:
     case = _live_case()
     for spikes in (case.spikes, jnp.zeros_like(case.spikes)):
         loss, grads = gradients(case.net, case.params, spikes, case.labels, rule=rule)
-        assert loss.shape == (), f"{rule.name}: the loss has the shape {loss.shape}, expected one number."
+        require(loss.shape == (), f"{rule.name}: the loss has the shape {loss.shape}, expected one number")
         for given, like in zip(jax.tree.leaves(grads), jax.tree.leaves(case.params), strict=True):
-            assert given.shape == like.shape, f"{rule.name}: a gradient has the shape {given.shape}, not {like.shape}."
-            assert given.dtype == like.dtype, f"{rule.name}: a gradient is of type {given.dtype}, not {like.dtype}."
-            assert jnp.isfinite(given).all(), f"{rule.name}: a gradient is not finite."
+            require(given.shape == like.shape, f"{rule.name}: a gradient has the shape {given.shape}, not {like.shape}")
+            require(given.dtype == like.dtype, f"{rule.name}: a gradient is of type {given.dtype}, not {like.dtype}")
+            require(jnp.isfinite(given).all(), f"{rule.name}: a gradient is not finite")
 
 
 def check_forms_agree(rule: Rule) -> None:
@@ -95,8 +95,8 @@ def check_state_does_not_grow(rule: Rule) -> None:
     for t in range(200):
         state, _ = advance(case.params, state, case.spikes[t % len(case.spikes)])
     shapes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(s)] for s in (first, state)]
-    assert shapes[0] == shapes[1], f"{rule.name}: the state changed from {shapes[0]} to {shapes[1]} along a stream."
-    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)), f"{rule.name}: the state is not finite."
+    require(shapes[0] == shapes[1], f"{rule.name}: the state changed from {shapes[0]} to {shapes[1]} along a stream")
+    require(all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)), f"{rule.name}: the state is not finite")
 
 
 def check_transforms(rule: Rule) -> None:
@@ -105,7 +105,7 @@ def check_transforms(rule: Rule) -> None:
     wanted = gradients(*case, rule=rule)
     again = gradients(*case, rule=rule)
     for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(wanted), strict=True):
-        assert np.array_equal(a, b), f"{rule.name}: two calls with the same arguments gave different gradients."
+        require(np.array_equal(a, b), f"{rule.name}: two calls with the same arguments gave different gradients")
 
     def loss_and_grads(params: Any) -> Any:
         return gradients(case.net, params, case.spikes, case.labels, rule=rule)
@@ -140,4 +140,4 @@ def same(given: Any, wanted: Any, what: str) -> None:
     """Two pytrees are equal to rounding."""
     tolerance = 1e-10 if jax.tree.leaves(wanted)[0].dtype == jnp.float64 else 1e-4
     error = relative_error(given, wanted)
-    assert error <= tolerance, f"{what}, differ by a relative {error:.1e}, expected at most {tolerance:.0e}."
+    require(error <= tolerance, f"{what}, differ by a relative {error:.1e}, expected at most {tolerance:.0e}")

@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from otpe.testing.oracles import require
+
 STEPS = 30
 POOLS = 100_000  # bytes that Python may keep for later
 Make = Callable[[], Any]
@@ -41,7 +43,7 @@ def check_learner(make: Make, inputs: int | None = None, classes: int | None = N
 def check_called_before_learning(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     """A learner answers before it has learned anything, whatever is called first."""
     scores = np.asarray(make().predict_one(xs[0]))
-    _need(
+    require(
         scores.ndim == 1 and np.isfinite(scores).all(), f"predict_one gave {scores!r}, expected finite scores [classes]"
     )
     make().observe_one(xs[0])
@@ -56,22 +58,22 @@ def check_inputs_are_not_changed(make: Make, xs: np.ndarray, labels: np.ndarray)
         learner.predict_one(x)
         learner.learn_one(x, int(label))
         learner.observe_one(x)
-    _need(np.array_equal(xs, kept), "an input was changed")
+    require(np.array_equal(xs, kept), "an input was changed")
     one, other, x = make(), make(), xs[0].copy()
     one.learn_one(x, int(labels[0]))
     x[:] = 0  # the caller uses his array for something else
     other.learn_one(xs[0], int(labels[0]))
-    _need(_same(one, other, xs), "the learner looks at an input again after the call")
+    require(_same(one, other, xs), "the learner looks at an input again after the call")
 
 
 def check_prediction_is_pure(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     one, other = make(), make()
     for x, label in zip(xs, labels, strict=True):
         first, second = (np.asarray(one.predict_one(x)) for _ in range(2))
-        _need(np.array_equal(first, second), "two predictions of one step differ")
+        require(np.array_equal(first, second), "two predictions of one step differ")
         one.learn_one(x, int(label))
         other.learn_one(x, int(label))
-    _need(_same(one, other, xs), "a learner that was asked to predict has become another than one that was not")
+    require(_same(one, other, xs), "a learner that was asked to predict has become another than one that was not")
 
 
 def check_observing_keeps_weights(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
@@ -79,20 +81,20 @@ def check_observing_keeps_weights(make: Make, xs: np.ndarray, labels: np.ndarray
     for x in xs:
         one.observe_one(x)
     one.reset()
-    _need(_same(one, fresh, xs), "after observing and a reset the learner answers otherwise than a fresh one")
+    require(_same(one, fresh, xs), "after observing and a reset the learner answers otherwise than a fresh one")
 
 
 def check_clone_is_independent(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     one = _taught(make(), xs, labels)
     clone = one.clone()
-    _need(_same(one, clone, xs), "a clone answers otherwise than what it was cloned from")
+    require(_same(one, clone, xs), "a clone answers otherwise than what it was cloned from")
     before = _answers(clone, xs)
     _taught(one, xs, labels)
-    _need(np.array_equal(before, _answers(clone, xs)), "a clone learns when the learner it was cloned from does")
+    require(np.array_equal(before, _answers(clone, xs)), "a clone learns when the learner it was cloned from does")
 
 
 def check_same_seed_same_result(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
-    _need(_same(_taught(make(), xs, labels), _taught(make(), xs, labels), xs), "two learners that are alike differ")
+    require(_same(_taught(make(), xs, labels), _taught(make(), xs, labels), xs), "two learners that are alike differ")
 
 
 def check_memory_is_bounded(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
@@ -111,19 +113,19 @@ def check_memory_is_bounded(make: Make, xs: np.ndarray, labels: np.ndarray) -> N
         tracemalloc.stop()
     names = ("JAX's memory", "Python's memory", "what the learner keeps")
     for name, before, after, slack in zip(names, *measured, (0, POOLS, 0), strict=True):
-        _need(after <= before + slack, f"{name} has grown by {after - before:,} bytes over {rounds * STEPS} steps")
+        require(after <= before + slack, f"{name} has grown by {after - before:,} bytes over {rounds * STEPS} steps")
 
 
 def check_blocks_equal_steps(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     one, many = make(), make()
     if hasattr(many, "learn_many"):
         many.learn_many(xs, labels)
-        _need(_close(_taught(one, xs, labels), many, xs), "learn_many differs from learn_one in a loop")
+        require(_close(_taught(one, xs, labels), many, xs), "learn_many differs from learn_one in a loop")
     if hasattr(many, "observe_many"):
         many.observe_many(xs)
         for x in xs:
             one.observe_one(x)
-        _need(_close(one, many, xs), "observe_many differs from observe_one in a loop")
+        require(_close(one, many, xs), "observe_many differs from observe_one in a loop")
 
 
 def check_saved_and_loaded(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
@@ -134,7 +136,7 @@ def check_saved_and_loaded(make: Make, xs: np.ndarray, labels: np.ndarray) -> No
         path = Path(folder) / "learner"
         one.save(path)
         other = type(one).load(path)
-    _need(
+    require(
         _same(_taught(one, xs, labels), _taught(other, xs, labels), xs),
         "one that was saved and loaded goes another way",
     )
@@ -174,8 +176,3 @@ def _same(one: Any, other: Any, xs: np.ndarray) -> bool:
 
 def _close(one: Any, other: Any, xs: np.ndarray) -> bool:
     return np.allclose(_answers(one, xs), _answers(other, xs), rtol=1e-4, atol=1e-4)
-
-
-def _need(holds: Any, otherwise: str) -> None:
-    if not holds:
-        raise AssertionError(f"{otherwise}.")

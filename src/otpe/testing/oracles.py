@@ -52,6 +52,12 @@ def _loss(
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 
 
+def require(holds: Any, otherwise: str) -> None:
+    """An `assert` that `python -O` does not leave out."""
+    if not holds:
+        raise AssertionError(f"{otherwise}.")
+
+
 def relative_error(given: Any, wanted: Any) -> float:
     """The largest |given − wanted| / |wanted| over the leaves of two pytrees, in the 2-norm. NaN if there is one."""
     pairs = zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)

@@ -15,13 +15,7 @@ def prepare(config: StreamConfig) -> Callable[[], int]:
 
 def stored(args: Sequence[str]) -> StreamConfig | None:
     """With --resume, the settings that are not given are those of the run in the folder."""
-    found, out = verbs.stored(StreamConfig, args), verbs.value(args, "--out")
-    if found is None and out is not None and not {*args} - {"--resume", "--out", out, f"--out={out}"}:
-        raise FileNotFoundError(
-            f"out is {out!r}, where there is no run to go on with. Name the folder of one; to begin one there, name the"
-            " source too."
-        )
-    return found
+    return verbs.stored(StreamConfig, args)
 
 
 def _stream(run: stream.Run) -> int:

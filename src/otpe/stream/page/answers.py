@@ -1,94 +1,108 @@
-"""What the server of the live page says to whom: the page, the state of now, or a refusal."""
+"""What the server of the live page is asked, and what it answers: the page, the state, or a refusal."""
 
-from base64 import b64encode
-from hashlib import sha256
-from http.server import BaseHTTPRequestHandler
+import ipaddress
+import re
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from otpe.stream.page.serve import Server
+from otpe import documents
 
 HERE = Path(__file__).parent
-SILENCE = 5.0  # seconds after which a client that says nothing is sent away
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-NO_HTML = "default-src 'none'"
+MOST = 16_384  # bytes of a request; a browser sends about 1,000, and cookies of other programs on this machine
+FIRST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
+LOCAL = ("localhost", "127.0.0.1", "::1")
+EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses of this machine, and the one to look at
+REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
+HEADERS = (
+    "Server: otpe\r\nConnection: close\r\nCache-Control: no-store\r\nCross-Origin-Resource-Policy: same-origin\r\n"
+    "Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
+)
+NOTHING = "default-src 'none'"
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Knows two addresses: / is the page, and /now what is to be shown on it."""
-
-    server: "Server"  # type: ignore[assignment]
-    timeout = SILENCE
-
-    def do_GET(self) -> None:
-        if not self.server.knows(self.headers.get("Host", "")):
-            return self._refuse(403, f"This page is to be found at {self.server.url}, not by the name you used.")
-        try:
-            asked = urlsplit(self.path)
-            since = parse_qs(asked.query).get("since", ["0"])[-1]
-        except ValueError:
-            return self._refuse(400, "This is no address.")
-        if asked.path == "/":
-            self._send(200, "text/html", self.server.page, self.server.policy)
-        elif asked.path != "/now":
-            return self._refuse(404, "There is only / and /now.")
-        elif not (since.isascii() and since.isdigit() and len(since) < 19):
-            return self._refuse(400, "since is not a number: expected the first time step that is wanted.")
-        else:
-            self._send(200, "application/json", self.server.state(int(since)))
-        self.server.count("served")
-
-    do_HEAD = do_GET
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class finds wrong, by itself."""
-        self.close_connection = True
-        if code == 501:
-            return self._refuse(405, "Only GET and HEAD.")
-        self._refuse(code, "This is no request that a browser would send.")
-
-    def version_string(self) -> str:
-        return "otpe"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
-
-    def log_error(self, format: str, *args: Any) -> None:
-        """The base class says so when a client was silent for too long."""
-        self.server.count("lost")
-
-    def _refuse(self, code: int, why: str) -> None:
-        self.server.count("refused")
-        self._send(code, "text/plain", f"{why}\n".encode())
-
-    def _send(self, code: int, kind: str, content: bytes, policy: str = NO_HTML) -> None:
-        self.send_response(code)
-        allowed = {"Allow": "GET, HEAD"} if code == 405 else {}
-        about = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(content))}
-        for name, value in {**about, **allowed, "Content-Security-Policy": policy, **HEADERS}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+class Request(NamedTuple):
+    method: str
+    path: str
+    headers: dict[str, str]  # names in small letters
 
 
-def page() -> tuple[bytes, str]:
+class Answer(NamedTuple):
+    code: int
+    head: bytes
+    content: bytes
+
+
+class RefusedError(Exception):
+    """Carries the answer."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.answer = answer(code, "text/plain", f"{why}\n".encode())
+
+
+def request(heard: bytes) -> Request | None:
+    """The request in these bytes, or None while its end is missing."""
+    line, newline, rest = heard.replace(b"\r\n", b"\n").partition(b"\n")
+    first = FIRST.fullmatch(line)
+    if (newline and not first) or len(heard) > MOST:
+        raise RefusedError(400, "This is no request that a browser would send.")
+    head, end, _ = (b"\n" + rest).partition(b"\n\n")
+    if not end or not first:
+        return None
+    pairs = [line.partition(":") for line in head.decode("latin-1").split("\n")]
+    headers = {name.lower(): value.strip() for name, _, value in pairs}
+    return Request(first[1].decode(), first[2].decode("latin-1").partition("?")[0], headers)
+
+
+def check(asked: Request, host: str, url: str) -> None:
+    """RefusedError for a request that this server, which is reached at `url` and listens on `host`, does not answer."""
+    if not knows(asked.headers.get("host", ""), host):
+        raise RefusedError(403, f"This page is to be found at {url}, not by the name you used.")
+    if from_another_site(asked):
+        raise RefusedError(403, "Pages of other sites get no answer.")
+    if asked.method not in ("GET", "HEAD"):
+        raise RefusedError(405, "Only GET and HEAD.")
+    if not asked.path.startswith("/"):
+        raise RefusedError(400, "This is no address.")
+    if asked.path not in ("/", "/now"):
+        raise RefusedError(404, "There is only / and /now.")
+
+
+def knows(name: str, host: str) -> bool:
+    """Is this Host header one of our names? Another name that leads here is a trick to read this page from theirs."""
+    try:
+        found = urlsplit(f"//{name}").hostname or ""
+        if found in (*LOCAL, host.lower()):
+            return True
+        return host in EVERY and bool(ipaddress.ip_address(found))  # a number cannot be made to lead elsewhere
+    except ValueError:
+        return False
+
+
+def from_another_site(asked: Request) -> bool:
+    """Did a page of another site send it, on its own? A link that somebody follows to this page is answered."""
+    headers = asked.headers
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("//")[2] != headers["host"]:
+        return True
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
+
+
+def answer(code: int, kind: str, content: bytes, policy: str = NOTHING) -> Answer:
+    allowed = "Allow: GET, HEAD\r\n" if code == 405 else ""
+    about = f"Content-Type: {kind}; charset=utf-8\r\nContent-Length: {len(content)}\r\n{allowed}"
+    head = f"HTTP/1.1 {code} {REASONS[code]}\r\n{about}Content-Security-Policy: {policy}\r\n{HEADERS}\r\n"
+    return Answer(code, head.encode(), content)
+
+
+def page() -> Answer:
     """One document, and a policy by which nothing else may run in it, and nobody but this server is asked."""
     names = ("live.html", "live.css", "charts.js", "live.js")
     html, css, *parts = ((HERE / name).read_text(encoding="utf-8") for name in names)
     js = "".join(parts)
-    hashes = [f"'sha256-{b64encode(sha256(part.encode()).digest()).decode()}'" for part in (css, js)]
-    policy = (
-        f"default-src 'none'; style-src {hashes[0]}; script-src {hashes[1]}; connect-src 'self'; img-src data:;"
-        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return Template(html).substitute(css=css, js=js).encode(), policy
+    policy = documents.policy(css, js, "connect-src 'self'", "frame-ancestors 'none'")
+    return answer(200, "text/html", Template(html).substitute(css=css, js=js).encode(), policy)

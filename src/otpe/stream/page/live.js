@@ -2,7 +2,7 @@
 (() => {
   const EVERY = 250, AGAIN = 1000, PATIENCE = 5000, QUIET = 2; // milliseconds, and seconds without a step
   const root = document.documentElement, $ = (id) => document.getElementById(id);
-  let now = null, rows = [], next = 0, pointer = null, over = false;
+  let now = null, rows = [], pointer = null, over = false;
 
   // Light or dark: as the system has it, until the button says otherwise.
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -141,13 +141,10 @@
     document.body.classList.toggle("lost", state === "lost");
   }
   function take(answer) {
-    const { raster } = answer;
-    const another = now && now.run !== answer.run, resets = new Set(raster.resets);
-    const fresh = raster.inputs.map((inputs, i) => ({
+    const { raster } = answer, resets = new Set(raster.resets);
+    rows = raster.inputs.map((inputs, i) => ({
       inputs, outputs: raster.outputs[i], label: raster.labels[i], predicted: raster.predicted[i], reset: resets.has(i),
     }));
-    rows = another ? [] : [...(raster.first === next ? rows : []), ...fresh].slice(-raster.length);
-    next = another ? 0 : raster.first + fresh.length; // of another stream, the steps that were asked for are not the last
     now = answer;
     over = now.state === "over";
     const waits = now.state === "waiting" || now.idle > QUIET;
@@ -163,7 +160,7 @@
   let timer = 0, asking = false;
   async function get() {
     try {
-      const answer = await fetch(`now?since=${next}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      const answer = await fetch("now", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
       return answer.ok ? await answer.json() : null;
     } catch { return null; }
   }

@@ -5,12 +5,12 @@
         live(block, score, seconds)         # the time that the block took
     live.end("All steps are taken.")
 
-Fed by the thread that learns, read by those that serve. It holds no more than the last steps.
+Fed by the thread that learns, read by the one that serves. It holds no more than the last steps.
 """
 
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from math import ceil
 from threading import Lock
 from typing import Any, NamedTuple
@@ -75,7 +75,6 @@ class Live:
             )
         self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
         self.every = ceil(self.sizes[0] / ROWS)  # of how many units one is shown
-        self.run = secrets.token_hex(8)  # tells a page that another stream begins
         self._skipped: Mapping[str, int] = {} if skipped is None else skipped
         self._lock = Lock()
         self._vitals = Vitals(clock)
@@ -97,21 +96,25 @@ class Live:
     def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
         """A block of steps was taken, in that time."""
         steps, told, last = block.steps[-self.length :], block.told, slice(-self.length, None)
-        x = np.stack([step.x.reshape(-1) for step in steps]) != 0
+        x = np.concatenate([step.x.reshape(1, -1) for step in steps]) != 0
         given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
         if given != [want[0], len(want) - 1, want[-1]]:
             raise ValueError(
                 f"the block is of a network with {given[0]} inputs, {given[1]} layers and {given[2]} outputs, but sizes"
                 f" is {want}. Give Live the sizes of the learner's network."
             )
-        rates = np.column_stack([x.mean(1), told.rates[last]])
-        labels, resets = (np.array([getattr(step, name) for step in steps]) for name in ("label", "reset"))
-        seen = Seen(x[:, :: self.every], told.spikes[last] != 0, labels, block.predicted[last], resets, rates)
         with self._lock:
             self._vitals.add(len(block.steps), seconds)
-            places = np.arange(self._vitals.steps - len(steps), self._vitals.steps) % self.length
-            for ring, new in zip(self._seen, seen, strict=True):
-                ring[places] = new
+            first, seen = (self._vitals.steps - len(steps)) % self.length, self._seen
+            end = first + len(steps)
+            places = slice(first, end) if end <= self.length else np.arange(first, end) % self.length
+            seen.inputs[places] = x[:, :: self.every]
+            seen.outputs[places] = told.spikes[last] != 0
+            seen.labels[places] = [step.label for step in steps]
+            seen.predicted[places] = block.predicted[last]
+            seen.resets[places] = [step.reset for step in steps]
+            seen.rates[places, 0] = x.sum(1) / self.sizes[0]
+            seen.rates[places, 1:] = told.rates[last]
             self._look(score)
 
     def end(self, why: str = "The stream is over.") -> None:
@@ -124,12 +127,16 @@ class Live:
                 if self._last is not None:
                     self._look(self._last)
 
-    def now(self, since: int = 0) -> dict[str, Any]:
-        """All of it as plain JSON; of the time steps only those from number `since` on, if they are still there."""
+    @property
+    def over(self) -> bool:
+        return self._why is not None
+
+    def now(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
         with self._lock:
             taken = self._vitals.steps
-            first = max(0, taken - self.length, min(since, taken))
-            seen = Seen(*(ring[np.arange(first, taken) % self.length] for ring in self._seen))
+            places = np.arange(max(0, taken - self.length), taken) % self.length
+            seen = Seen(*(ring[places] for ring in self._seen))
             rates = self._seen.rates[: taken or 1].mean(0)
             vitals, why, score, points = self._vitals.now(), self._why, dict(self._score), [*self._curve]
         present = (score["steps"], score["accuracy"], score["recent"])
@@ -138,13 +145,12 @@ class Live:
         layers = ["input", *(f"hidden {i}" for i in range(1, len(self.sizes) - 1)), "output"]
         return {
             "title": self.title,
-            "run": self.run,
             "state": "over" if why is not None else "running" if taken else "waiting",
             "why": why,
             "classes": self.names,
             "score": score,
             "curve": [list(part) for part in zip(*points, strict=True)] or [[], [], []],
-            "raster": self._raster(first, seen),
+            "raster": self._raster(seen),
             "rates": [list(each) for each in zip(layers, self.sizes, _rounded(rates), strict=True)],
             "skipped": dict(self._skipped),
             "learner": self.learner_bytes,
@@ -169,19 +175,24 @@ class Live:
             shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
             self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
 
-    def _raster(self, first: int, seen: Seen) -> dict[str, Any]:
+    def _raster(self, seen: Seen) -> dict[str, Any]:
         return {
             "length": self.length,
             "dt": self.dt,
             "units": self.sizes[0],
             "every": self.every,
-            "first": first,
-            "inputs": [np.flatnonzero(row).tolist() for row in seen.inputs],
-            "outputs": [np.flatnonzero(row).tolist() for row in seen.outputs],
+            "inputs": _places(seen.inputs),
+            "outputs": _places(seen.outputs),
             "labels": seen.labels.tolist(),
             "predicted": seen.predicted.tolist(),
             "resets": np.flatnonzero(seen.resets).tolist(),
         }
+
+
+def _places(spikes: np.ndarray) -> list[list[int]]:
+    """Of each row, where it is True."""
+    found, ends = np.nonzero(spikes)[1].tolist(), spikes.sum(1).cumsum().tolist()
+    return [found[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _rounded(numbers: Any) -> list[float]:

@@ -1,37 +1,38 @@
-"""A page that shows a stream while it runs, from a small server of this process's own.
+"""A page that shows a stream while it runs, from a small server in this process.
 
     live = Live([700, 512, 20])
     with serve(live, port=0) as server:         # 0: any port that is free
         print(server.url)
 
-Only this machine is answered, unless another `host` is given. What a client does, or sends, or leaves out, never
-reaches the thread that learns: it is counted, and nothing is printed.
+Only this machine is answered, unless another `host` is given. Clients cannot reach the thread that learns, and cannot
+slow it much: one thread does all the serving and measures its own CPU time. When it has used up its SHARE, it sleeps,
+and the operating system keeps clients waiting or sends them away, without any work in Python.
 """
 
 import errno
-import ipaddress
 import json
 import os
 import socket
-import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from http.server import ThreadingHTTPServer
-from socketserver import TCPServer
-from threading import Lock, Thread
-from typing import Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
+from threading import Event, Thread
 
 from otpe import check
-from otpe.stream.page.answers import Handler, page
+from otpe.stream.page import answers
+from otpe.stream.page.answers import Answer, RefusedError
 from otpe.stream.page.live import Live
 
-CONNECTIONS = 16  # at the same time
+SHARE = 0.02  # of one CPU core: the most that the server takes in the long run
+AHEAD = 0.01  # seconds of CPU time that it may take at once after a pause
+TURN = 0.02  # seconds it sleeps after each look at its clients: work comes in few pieces
+FRESH = 0.2  # seconds for which all clients get the same state
+CONNECTIONS = 16  # that may wait at the same time
+SILENCE = 5.0  # seconds after which a client that neither sends nor takes anything is sent away
 LONGEST = 15.0  # seconds after which any client is sent away, however it spends them
 LINGER = 0.7  # seconds in which those who watch see how it ended
-LOCAL = ("localhost", "127.0.0.1", "::1")
-EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses of this machine, and the one to look at
 
 
 def serve(live: Live, *, host: str = "127.0.0.1", port: int = 0) -> "Server":
@@ -49,59 +50,60 @@ def serve(live: Live, *, host: str = "127.0.0.1", port: int = 0) -> "Server":
         raise ValueError(f"host is {host!r}, expected an address of this machine, such as '127.0.0.1'.") from None
 
 
-class Server(ThreadingHTTPServer):
-    """Answers for the page and for the state of now. `counts`: what became of all connections."""
+@dataclass(eq=False)
+class Client:
+    """A connection: its request comes in, then its answer goes out."""
 
-    daemon_threads, block_on_close = True, False  # a slow client holds nobody up
-    allow_reuse_address = os.name == "posix"  # elsewhere it would take the port of one that is listening
-    request_queue_size = CONNECTIONS
+    link: socket.socket
+    since: float
+    moved: float  # when it last sent or took something
+    heard: bytes = b""
+    rest: memoryview | None = None  # of the answer
+
+
+class Budget:
+    """CPU time of the calling thread: SHARE seconds are earned per second, at most AHEAD of them are saved."""
+
+    def __init__(self) -> None:
+        self.at, self.spent, self.saved = time.monotonic(), time.thread_time(), AHEAD
+
+    def pause(self) -> float:
+        """Seconds to sleep now, so that what was spent is earned."""
+        now, spent = time.monotonic(), time.thread_time()
+        self.saved = min(AHEAD, self.saved + SHARE * (now - self.at)) - (spent - self.spent)
+        self.at, self.spent = now, spent
+        return max(TURN, -self.saved / SHARE)
+
+
+class Server:
+    """Answers for the page and for the state.
+
+    `counts`: what became of connections: "served", "refused", "lost" on the way, "failed" by a fault of ours.
+    `cpu_seconds`: CPU time that the serving thread has used.
+    """
 
     def __init__(self, live: Live, host: str, port: int) -> None:
         self.live, self.host = live, host
-        self.counts: Counter[str] = Counter()  # "served", "refused", "lost" on the way, "failed" by a fault of ours
-        self.page, self.policy = page()
-        self._lock, self._open = Lock(), dict[Any, float]()
-        self._asked = float("-inf")  # when somebody wanted to know the state
-        self._thread = Thread(target=self.serve_forever, args=(0.1,), name="otpe page", daemon=True)
-        (self.address_family, *_), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        super().__init__((host, port), Handler)
-
-    @property
-    def port(self) -> int:
-        return self.server_address[1]
-
-    @property
-    def url(self) -> str:
-        host = EVERY.get(self.host, self.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
-
-    def knows(self, host: str) -> bool:
-        """A name of somebody else's that leads here is a trick to read this page from theirs."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            if name in (*LOCAL, self.host.lower()):
-                return True
-            return self.host in EVERY and bool(ipaddress.ip_address(name))  # a number cannot be made to lead elsewhere
-        except ValueError:
-            return False
-
-    def state(self, since: int) -> bytes:
-        self._asked = time.monotonic()
-        return json.dumps(self.live.now(since), separators=(",", ":"), allow_nan=False).encode()
-
-    def count(self, what: str) -> None:
-        with self._lock:
-            self.counts[what] += 1
+        self.counts: Counter[str] = Counter()
+        self.cpu_seconds = 0.0
+        self._page = answers.page()
+        self._state: Answer | None = None
+        self._made = self._asked = float("-inf")  # when the state was made, and when somebody wanted to know it
+        self._over = False  # was it the last one?
+        self._open: set[Client] = set()
+        self._stopping = Event()
+        self._thread = Thread(target=self._serve, name="otpe page", daemon=True)
+        self._listener = _listener(host, port)
+        self.port: int = self._listener.getsockname()[1]
+        name = answers.EVERY.get(host, host)
+        self.url = f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
 
     def close(self) -> None:
         """Those who watch see the end first."""
         self.live.end()
         if self._thread.is_alive() and time.monotonic() - self._asked < LINGER:
             time.sleep(LINGER)
-        if self._thread.is_alive():
-            self.shutdown()
-        self.server_close()
-        self._send_away(float("inf"))
+        self._stop()
 
     def __enter__(self) -> "Server":
         self._thread.start()
@@ -112,38 +114,119 @@ class Server(ThreadingHTTPServer):
             self.live.end("Stopped." if kind is KeyboardInterrupt else f"Stopped by an error: {kind.__name__}.")
         self.close()
 
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # HTTPServer would ask the network for its own name, and wait
-        self.server_name, self.server_port = self.host, self.port
+    def _stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self._listener.close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            room = len(self._open) < CONNECTIONS
-            if room:
-                self._open[request] = time.monotonic()
-        if room:
-            super().process_request(request, client_address)
-        else:
-            self.count("refused")
-            self.shutdown_request(request)
+    def _serve(self) -> None:
+        budget = Budget()
+        with DefaultSelector() as watched:
+            watched.register(self._listener, EVENT_READ)
+            while not self._stopping.is_set():
+                for key, _ in watched.select(0.1):
+                    if key.data is None:
+                        self._accept(watched)
+                    else:
+                        self._go_on(key.data, watched)
+                self._send_away(watched)
+                self.cpu_seconds = time.thread_time()
+                self._stopping.wait(budget.pause())
+            for client in [*self._open]:
+                self._drop(client, watched)
 
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._open.pop(request, None)
-        super().shutdown_request(request)
+    def _accept(self, watched: BaseSelector) -> None:
+        for _ in range(CONNECTIONS):
+            try:
+                link, _ = self._listener.accept()
+            except OSError:  # nobody waits any more, or has gone already
+                return
+            link.setblocking(False)
+            client = Client(link, time.monotonic(), time.monotonic())
+            self._open.add(client)
+            self._go_on(client, watched)  # most requests are there already, and their answers leave at once
+            if client not in self._open:
+                continue
+            if len(self._open) > CONNECTIONS:
+                self._drop(client, watched, "refused")
+            else:
+                watched.register(link, EVENT_READ if client.rest is None else EVENT_WRITE, client)
 
-    def service_actions(self) -> None:
-        self._send_away(time.monotonic() - LONGEST)
+    def _go_on(self, client: Client, watched: BaseSelector) -> None:
+        """As far as it can without waiting."""
+        try:
+            if client.rest is None:
+                self._hear(client, watched)
+            if client.rest is not None:
+                client.rest = client.rest[client.link.send(client.rest) :]
+            client.moved = time.monotonic()
+            if client.rest is not None and not client.rest:
+                self._drop(client, watched)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(client, watched, "lost")
+        except Exception:  # a fault of ours costs one connection
+            self._drop(client, watched, "failed")
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        self.count("lost" if isinstance(sys.exception(), OSError) else "failed")
+    def _hear(self, client: Client, watched: BaseSelector) -> None:
+        more = client.link.recv(answers.MOST)
+        if not more:
+            raise ConnectionError("it went away before its request was whole")
+        client.heard += more
+        try:
+            asked = answers.request(client.heard)
+            if asked is None:
+                return
+            answers.check(asked, self.host, self.url)
+            found = self._page if asked.path == "/" else self._now()
+            whole = found.head if asked.method == "HEAD" else found.head + found.content
+            self.counts["served"] += 1
+        except RefusedError as error:
+            whole = error.answer.head + error.answer.content
+            self.counts["refused"] += 1
+        client.rest = memoryview(whole)
+        with suppress(KeyError):  # it was not there yet when it was accepted
+            watched.modify(client.link, EVENT_WRITE, client)
 
-    def _send_away(self, before: float) -> None:
-        with self._lock:
-            late = [request for request, since in self._open.items() if since < before]
-        for request in late:
-            with suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
+    def _now(self) -> Answer:
+        """The state, made at most once in FRESH seconds, and once more at the end."""
+        self._asked, over = time.monotonic(), self.live.over
+        if self._state is None or self._asked - self._made >= FRESH or over != self._over:
+            content = json.dumps(self.live.now(), separators=(",", ":"), allow_nan=False).encode()
+            self._state = answers.answer(200, "application/json", content)
+            self._made, self._over = self._asked, over
+        return self._state
+
+    def _send_away(self, watched: BaseSelector) -> None:
+        now = time.monotonic()
+        for client in [*self._open]:
+            if now - client.moved > SILENCE or now - client.since > LONGEST:
+                self._drop(client, watched, "lost")
+
+    def _drop(self, client: Client, watched: BaseSelector, why: str | None = None) -> None:
+        if why is not None:
+            self.counts[why] += 1
+        self._open.discard(client)
+        with suppress(KeyError):
+            watched.unregister(client.link)
+        client.link.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    (family, *_), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere it would take the port of one that is listening
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(CONNECTIONS)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _refused(error: OSError, host: str, port: int) -> OSError:
