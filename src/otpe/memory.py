@@ -39,11 +39,6 @@ def device() -> float:
     """Bytes of the device that computes, where it tells, else of the machine."""
     default = jax.config.jax_default_device  # type: ignore[attr-defined]
     chosen = default if isinstance(default, jax.Device) else jax.devices(default)[0]
-    return _device(chosen)
-
-
-@cache
-def _device(chosen: Any) -> float:
     limit = None if chosen.platform == "cpu" else (chosen.memory_stats() or {}).get("bytes_limit")
     return host() if limit is None else float(limit)
 
