@@ -44,10 +44,10 @@ def test_survival_is_the_derivative_of_the_next_membrane(reset):
     v = jnp.linspace(-1.5, 2.5, 41)
 
     def next_v(v):
-        return neuron.leak * neuron.fire(jnp.zeros(()), v).u  # with no membrane, the current is v
+        return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with no membrane, the current is v
 
     np.testing.assert_allclose(
-        neuron.survival(v, neuron.pseudo_derivative(v)), jax.vmap(jax.grad(next_v))(v), atol=1e-15
+        neuron.linearise(v)[0], jax.vmap(jax.grad(next_v))(v), atol=1e-15
     )
 
 

@@ -3,9 +3,9 @@
 from otpe import datasets, testing
 from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
-from otpe.losses import accuracy, predict
+from otpe.losses import Loss, accuracy, predict
 from otpe.network import Network, dense
-from otpe.neurons import LIF
+from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.run import reproduce
 from otpe.reporting.run import report
@@ -22,14 +22,14 @@ from otpe.studies.align import Along, align
 from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
 from otpe.studies.results import SweepResult
 from otpe.studies.sweep import sweep
-from otpe.surrogates import arctan, fast_sigmoid, gaussian, superspike, triangular
+from otpe.surrogates import arctan, fast_sigmoid, gaussian, spike, superspike, triangular
 from otpe.training import gradients, online_pass
 
 __all__ = [
-    "LIF", "AlignConfig", "Alignment", "Along", "Approx", "Bptt", "CompareConfig", "Dense", "DenseLayer",
-    "Landscape", "LandscapeConfig", "Learned", "LinearMap", "Network", "Ostl", "Otpe", "Ottt", "ReproduceConfig",
+    "LIF", "AdaptiveLIF", "AlignConfig", "Alignment", "Along", "Approx", "Bptt", "CompareConfig", "CubaLIF", "Dense", "DenseLayer",
+    "Landscape", "LandscapeConfig", "LeakyIntegrator", "Learned", "LinearMap", "Loss", "Network", "Ostl", "Otpe", "Ottt", "PerNeuron", "ReproduceConfig",
     "Result", "Rtrl", "Rule", "Splits", "StreamConfig", "StreamLearner", "SweepConfig", "SweepResult", "TrainConfig",
     "accuracy", "align", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian",
-    "gradients", "landscape", "load", "online_pass", "predict", "report", "reproduce", "rule", "rules",
-    "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular",
+    "gradients", "landscape", "load", "online_pass", "predict", "report", "reproduce", "rule", "rules", "spike",
+    "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular", "Uniform",
 ]  # fmt: skip

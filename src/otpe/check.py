@@ -174,14 +174,55 @@ def step_spikes(net: Network, params: Any, x: Any, batch: int) -> Array:
     return _finite(x, _dtype(params))
 
 
-def labels(classes: int, labels: Any, batch: int) -> Array:
-    """Labels [B] as integers below the number of classes."""
+def targets(net: Network, loss: Any, given: Any, batch: int, steps: int | None = None) -> Array:
+    """What the outputs are compared with: labels [B] or [T, B], or real numbers [B, C] or [T, B, C].
+
+    `steps` is None where only one time step is at hand. `loss` is an `otpe.losses.Loss`.
+    """
+    outputs(net)
+    if loss.function == "membrane" and getattr(net.neurons[-1], "spiking", False):
+        raise ValueError(
+            f"loss is 'membrane', but the output neurons are {type(net.neurons[-1]).__name__}, which spike. Use"
+            " otpe.LeakyIntegrator for the last layer, or the loss 'spikes' or 'leaky'."
+        )
+    y = _array("labels", given)
+    if not loss.takes_reals or not jnp.issubdtype(y.dtype, jnp.floating):
+        return labels(net.classes, y, batch, steps)
+    shapes = [(batch, net.classes)] if steps is None else [(batch, net.classes), (steps, batch, net.classes)]
+    own = callable(loss.function)
+    fits = any(len(y.shape) == len(s) and y.shape[: len(s) - own] == s[: len(s) - own] for s in shapes)
+    if not fits:
+        raise ValueError(
+            f"targets have the shape {_shape(y)}, expected {' or '.join(map(_shape_of, shapes))}: one number per output,"
+            " for each sample or for each time step of each sample."
+        )
+    y = jnp.asarray(y)
+    if not isinstance(y, Tracer) and not bool(jnp.isfinite(y).all()):
+        raise ValueError("targets hold numbers that are not finite, expected finite ones.")
+    return y
+
+
+def outputs(net: Network) -> None:
+    """A loss compares one row of outputs per sample."""
+    shape = net.layers[-1].out_shape
+    if len(shape) != 1:
+        raise ValueError(
+            f"the last layer gives {_shape_of(shape)} per sample, expected one row of outputs. End the network with"
+            " otpe.layers.flatten() >> otpe.layers.dense(classes)."
+        )
+
+
+def labels(classes: int, labels: Any, batch: int, steps: int | None = None) -> Array:
+    """Labels [B], or [T, B] where `steps` are given, as integers below the number of classes."""
     y = _array("labels", labels)
     one_hot = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 else ""
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise TypeError(f"labels are of type {y.dtype}, expected whole numbers.{one_hot or ' Use labels.astype(int).'}")
-    if y.shape != (batch,):
-        raise ValueError(f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample.{one_hot}")
+    if y.shape != (batch,) and (steps is None or y.shape != (steps, batch)):
+        per_step = "" if steps is None else f", or [{steps}, {batch}] with one per time step"
+        raise ValueError(
+            f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample{per_step}.{one_hot}"
+        )
     if not isinstance(y, Tracer):
         known = np.asarray(y)
         if known.min() < 0 or known.max() >= classes:
@@ -204,8 +245,8 @@ def mask(mask: Any, steps: int, batch: int) -> Array:
     return jnp.asarray(given, bool)
 
 
-def outputs(spikes: Any) -> Any:
-    """Output spikes [T, B, classes], for those who count them."""
+def output_spikes(spikes: Any) -> Any:
+    """Outputs [T, B, classes], for those who count them."""
     s = _array("spikes", spikes)
     if s.ndim != 3:
         raise ValueError(f"spikes have the shape {_shape(s)}, expected [time, batch, classes], as net.run gives them.")

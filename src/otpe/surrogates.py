@@ -15,10 +15,14 @@ They are written lower-case, as they read like functions: `fast_sigmoid(25.0)`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from numbers import Real
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 Surrogate = Callable[[Array], Array]
 
@@ -92,3 +96,53 @@ class gaussian(_Positive):
 
     def __call__(self, d: Array) -> Array:
         return jnp.exp(-jnp.square(d / self.sigma) / 2) / (self.sigma * math.sqrt(2 * math.pi))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def spike(surrogate: Surrogate, d: Array) -> Array:
+    """H(d): 1 where the distance to the threshold is 0 or above, else 0. Its derivative is the surrogate."""
+    return (d >= 0).astype(d.dtype)
+
+
+@spike.defjvp
+def _spike_jvp(surrogate: Surrogate, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (d,), (dot,) = primals, tangents
+    return spike(surrogate, d), surrogate_derivative(surrogate, d) * dot
+
+
+def surrogate_derivative(surrogate: Surrogate, d: Array) -> Array:
+    """g = σ'(d), checked for its shape."""
+    g = jnp.asarray(surrogate(d), d.dtype)
+    if g.shape != d.shape:
+        raise ValueError(
+            f"surrogate returned the shape {g.shape} for {d.shape}, expected one number per number: an elementwise"
+            " function, such as lambda d: jnp.exp(-jnp.abs(d))."
+        )
+    return g
+
+
+def check_surrogate(surrogate: Surrogate) -> None:
+    """Refuse what is not a function, or gives numbers that are not finite."""
+    if isinstance(surrogate, type) or not callable(surrogate):
+        raise TypeError(
+            f"surrogate is {surrogate!r}, expected a function from the distance to the threshold to the"
+            " derivative, such as otpe.fast_sigmoid(25.0)."
+        )
+    bad = _first_bad(surrogate)
+    if bad is not None:
+        raise ValueError(
+            f"surrogate gives {bad[1]} at the distance {bad[0]:g} from the threshold, expected a finite number at every"
+            " distance. A frequent cause is a power or a division that fails at 0 or below it."
+        )
+
+
+@lru_cache(maxsize=256)
+def _first_bad(surrogate: Surrogate) -> tuple[float, float] | None:
+    """A distance, and what the surrogate gives there."""
+    distances = np.array([-100, -1, -0.25, 0, 0.25, 1, 100], np.float32)
+    with jax.ensure_compile_time_eval():
+        found = surrogate(jnp.asarray(distances))
+    if isinstance(found, Tracer) or np.shape(found) != distances.shape:
+        return None  # it depends on something traced, or is refused for its shape when it is used
+    bad = np.flatnonzero(~np.isfinite(np.asarray(found)))
+    return (float(distances[bad[0]]), float(np.asarray(found)[bad[0]])) if bad.size else None

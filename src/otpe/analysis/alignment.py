@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from otpe import check
 from otpe.engine import Backend, Precision
+from otpe.losses import Loss, LossChoice, named
 from otpe.network import Network
 from otpe.rulebook import Rule, rule, rules
 from otpe.training import gradients
@@ -36,28 +37,31 @@ def alignment(
     mask: ArrayLike | None = None,
     *,
     rules: str | Rule | Sequence[str | Rule] = tuple(name for name in rules() if name not in ("bptt", "rtrl")),
+    loss: LossChoice = None,
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> dict[str, Alignment]:
     """Cosine to BPTT's gradient, and ratio of norms, of each rule on one mini-batch.
 
     A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout. `mask`,
-    `precision` and `backend` as in `otpe.gradients`.
+    `loss`, `precision` and `backend` as in `otpe.gradients`.
     """
-    chosen = tuple(rule(name) for name in ([rules] if isinstance(rules, str | Rule) else rules))
+    found = named(loss)
+    chosen = tuple(rule(name, found.readout) for name in ([rules] if isinstance(rules, str | Rule) else rules))
     names = [c.name for c in chosen]
     if len(set(names)) < len(names):
         raise ValueError(f"rules are {names}, expected different names: the results are kept by name.")
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net.classes, labels, batch=x.shape[1])
-    return _alignment(net, chosen, precision, backend, params, x, y, mask)
+    y = check.targets(net, found, labels, *x.shape[1::-1])
+    return _alignment(net, chosen, found, precision, backend, params, x, y, mask)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _alignment(
     net: Network,
     chosen: tuple[Rule, ...],
+    loss: Loss,
     precision: Precision,
     backend: Backend,
     params: Any,
@@ -66,7 +70,7 @@ def _alignment(
     mask: Any,
 ) -> dict[str, Alignment]:
     def gradient(by: Rule) -> Any:
-        return gradients(net, params, x, y, mask, rule=by, precision=precision, backend=backend)[1]
+        return gradients(net, params, x, y, mask, rule=by, loss=loss, precision=precision, backend=backend)[1]
 
     exact: dict[str, Any] = {}
     for c in chosen:

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from otpe import check, losses
 from otpe.engine import Backend, Engine, Precision, engine
-from otpe.losses import Readout
+from otpe.losses import Loss, LossChoice, Readout, named
 from otpe.network import Network
 
 
@@ -110,6 +110,7 @@ def landscape(
     grid: int = 41,
     margin: float = 0.15,
     readout: Readout = "spikes",
+    loss: LossChoice = None,
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> Landscape:
@@ -122,19 +123,22 @@ def landscape(
       grid: points in each direction.
       margin: how far the window reaches beyond all paths, as a share of its longer side.
       readout: what the loss looks at: output "spikes", or their "leaky" sum.
+      loss: as in `otpe.gradients`; what it says of the readout goes first.
       precision, backend: as in `otpe.gradients`.
     """
     initial, final = check.params(net, initial), check.params(net, final)
     ways = {name: _path(initial, name, path) for name, path in paths.items()}
     x = check.spikes(net, initial, spikes, labels)
-    y = check.labels(net.classes, labels, batch=x.shape[1])
+    found_loss = named(loss)
+    y = check.targets(net, found_loss, labels, *x.shape[1::-1])
     weight = None if mask is None else check.mask(mask, *x.shape[:2])
     if check.count("grid", grid) < 2:
         raise ValueError(f"grid is {grid}, expected at least 2 points in each direction.")
     check.number("margin", margin, "a share of the window, 0 or above", lambda m: 0 <= m < float("inf"))
     check.one_of("readout", readout, get_args(Readout))
     how = engine(backend, precision, initial)
-    found = _landscape(net, how, readout, grid, float(margin), plane(initial, final), ways, x, y, weight)
+    seen = (found_loss.readout or readout, found_loss)
+    found = _landscape(net, how, seen, grid, float(margin), plane(initial, final), ways, x, y, weight)
     in_order = ({name: each[name] for name in paths} for each in (found.coordinates, found.explained))  # jit sorts them
     return Landscape(*found[:3], *in_order)
 
@@ -143,7 +147,7 @@ def landscape(
 def _landscape(
     net: Network,
     how: Engine,
-    readout: Readout,
+    seen: tuple[Readout, Loss],
     grid: int,
     margin: float,
     through: Plane,
@@ -153,10 +157,10 @@ def _landscape(
     mask: Array | None,
 ) -> Landscape:
     def loss(params: Any) -> Array:
-        out = net.run(params, x, precision=how.precision, backend=how.backend)
-        logits = out if readout == "spikes" else net.leaky_sum(out)
-        share = None if mask is None else mask.astype(out.dtype) / mask.sum()
-        return losses.cross_entropy_and_signal(logits, y, share)[0]
+        outputs = net.record(params, x, precision=how.precision, backend=how.backend)
+        share = None if mask is None else mask.astype(outputs[-1].dtype) / mask.sum()
+        readout, loss = seen
+        return losses.of_outputs(net, loss, readout, outputs, y, share)
 
     found = {name: project(through, path) for name, path in paths.items()}
     coordinates = {name: at for name, (at, _) in found.items()}

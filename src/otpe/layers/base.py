@@ -6,7 +6,8 @@ weight from an input that is always 1 (`one`):
     c = x W + one · bias
 
 Nothing more is asked of a layer, and no rule ever looks at a kernel's shape, so that a convolution
-or a sparse map is one `apply` away. Leading axes (time, batch) are free in all of it.
+or a sparse map is one `apply` away. The functions of this module take any leading axes (time, batch);
+`apply` itself always gets exactly one.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,10 @@ class LinearMap(Protocol):
     def init(self, key: Array, dtype: Any) -> Params: ...
 
     def apply(self, params: Params, x: Array, one: Array | float = 1.0) -> Array:
-        """The current [..., *out_shape] for inputs [..., *in_shape]. `one` broadcasts as [..., 1]."""
+        """The current [N, *out_shape] for inputs [N, *in_shape].
+
+        `one` is the input of the bias: a number, or one per sample as [N, 1, …] with as many axes as the current.
+        """
         ...
 
 
@@ -70,20 +74,21 @@ class Matrix(Protocol):
 
 
 class Current(NamedTuple):
-    """The current of a layer over time, still to be added up: `now` does it, for one step."""
+    """The current of a layer: terms that are still to be added up."""
 
-    terms: Array | Stacked  # [T, B, *out]
+    terms: Array | Stacked | Parts  # [T, B, *out], or [B, *out] inside a step
     bias: Array | None  # where it is not in there yet
 
-    @staticmethod
-    def now(bias: Array | None, terms: Array | Parts) -> Array:
-        c = terms.total if isinstance(terms, Parts) else terms
-        return c if bias is None else c + bias
+    @property
+    def total(self) -> Array:
+        """The current, where the terms are those of one step."""
+        c = self.terms.total if isinstance(self.terms, Parts) else self.terms
+        return c if self.bias is None else c + self.bias  # type: ignore[operator]
 
 
 def apply(layer: LinearMap, params: Params, x: Array, engine: Engine = Engine()) -> Array:
     """The current [..., *out_shape], the bias in it."""
-    x, leading = _rows(x.astype(_type(params)), layer.in_shape)
+    x, leading = _rows(x.astype(_type(params, x)), layer.in_shape)
     with _precision(engine):
         return layer.apply(params, x).reshape(*leading, *layer.out_shape)
 
@@ -96,15 +101,15 @@ def current(layer: Any, params: Params, x: Array, engine: Engine) -> Current:
     return Current(apply(layer, params, x, engine), None)
 
 
-def spike_type(layer: LinearMap, params: Params, engine: Engine) -> Any:
-    """The type in which the layer likes to be given spikes: a narrow one if it takes its products apart."""
-    return products.EXACT if takes_apart(layer, params, engine) else _type(params)
+def spike_type(layer: LinearMap, params: Params, engine: Engine, dtype: Any) -> Any:
+    """The type in which the layer prefers spikes: a narrow one if it takes its products apart, else `dtype`."""
+    return products.EXACT if takes_apart(layer, params, engine) else dtype
 
 
-def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine) -> Array:
-    """Spikes as the layer likes them; those of a wide type stay wide: not every number is exact in a narrow one."""
+def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine, dtype: Any) -> Array:
+    """Spikes as the layer prefers them. Those of a wide type stay wide: not every number is exact in a narrow one."""
     small = x.dtype in (jnp.bool_, jnp.int8, jnp.uint8, products.EXACT)
-    return x.astype(spike_type(layer, params, engine) if small else _type(params))
+    return x.astype(spike_type(layer, params, engine, dtype) if small else dtype)
 
 
 def kept_shape(layer: LinearMap, params: Params, dtype: Any, engine: Engine) -> tuple[int, ...]:
@@ -128,14 +133,19 @@ def transpose(layer: Any, params: Params, m: Array, engine: Engine = Engine()) -
 def gradient(
     layer: Any, params: Params, x: Array, m: Array, one: Array | float = 1.0, engine: Engine = Engine()
 ) -> Params:
-    """Σ x ⊗ m over every leading axis, shaped like `params`; `one` is the input of the bias."""
+    """Σ x ⊗ m over every leading axis, shaped like `params`.
+
+    `one` is the input of the bias: a number, or an array of the leading axes.
+    """
+    if not jax.tree.leaves(params):
+        return params
     if x.dtype == products.EXACT and takes_apart(layer, params, engine):
         parts = Stacked(jnp.stack(products.split(m, engine.precision).arrays, axis=-2))
         return layer.from_matrix(products.spikes_against(x, parts, *layer.in_shape), m.sum(range(m.ndim - 1)))
     like = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
-    x, _ = _rows(x.astype(_type(params)), layer.in_shape)
+    x, _ = _rows(x.astype(_type(params, x)), layer.in_shape)
     m, _ = _rows(m, layer.out_shape)
-    one = jnp.reshape(one, (-1, *jnp.shape(one)[-len(layer.in_shape) :])) if jnp.ndim(one) else one
+    one = jnp.reshape(one, (-1, *(1,) * len(layer.out_shape))) if jnp.ndim(one) else one
     with _precision(engine):
         (dw,) = jax.linear_transpose(lambda p: layer.apply(p, x, one), like)(m)
     return dw
@@ -151,7 +161,7 @@ class Collector:
     engine: Engine
 
     def start(self) -> Array | None:
-        return jnp.zeros((), _type(self.params)) if self._apart else None
+        return jnp.zeros((), jnp.float32) if self._apart else None
 
     def step(self, collected: Any, κ: Array) -> tuple[Any, Any]:
         if not self._apart:
@@ -175,13 +185,14 @@ def takes_apart(layer: LinearMap, params: Params, engine: Engine) -> bool:
 
 
 def lift(x: Array) -> Array:
-    """The input with the bias's constant 1 as one more channel."""
-    return jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
+    """Inputs [N, *in] as one flat row per sample, with the bias's constant 1 at the end: [N, inputs + 1]."""
+    x = x.reshape(x.shape[0], -1)
+    return jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=-1)
 
 
-def unlift(x: Array) -> tuple[Array, Array]:
-    """Undo `lift`, also after a linear filter: the input, and the input of the bias."""
-    return x[..., :-1], x[..., -1:]
+def unlift(row: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Undo `lift`, also after a linear filter: the inputs [N, *shape], and the input of the bias [N]."""
+    return row[:, :-1].reshape(-1, *shape), row[:, -1]
 
 
 def _precision(engine: Engine) -> Any:
@@ -190,8 +201,10 @@ def _precision(engine: Engine) -> Any:
     return jax.default_matmul_precision(names[engine.precision])
 
 
-def _type(params: Params) -> Any:
-    return jax.tree.leaves(params)[0].dtype
+def _type(params: Params, x: Array | None = None) -> Any:
+    """The type of the parameters; for a map without any, that of its input."""
+    leaves = jax.tree.leaves(params)
+    return leaves[0].dtype if leaves else x.dtype  # type: ignore[union-attr]
 
 
 def _rows(a: Array, shape: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:

@@ -10,14 +10,20 @@ whole sequence   start / backward           backwards in time, one number per ne
 In the whole-sequence form the gradient of the weights is Σ_t x_t ⊗ κ_t, so `backward` returns κ and the signal m.
 Everything here is elementwise; loops over time, matrix products and storage belong to the drivers.
 
-Symbols, everywhere in this folder:
+Symbols, everywhere in this folder. A, b and h are explained in `neurons.py`:
 
   q_t  learning signal that reaches the layer: ∂loss_t/∂s_t as estimated from above
   m_t  what the layer sends down: the layer below receives q_t = m_t Wᵀ
-  g_t  surrogate derivative σ'(v_t − θ)
-  ḡ_t  its leaky average, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
-  ρ_t  survival ∂v_{t+1}/∂v_t, for the paper's reset λ(1 − θ g_t)
-  a_t  decay of a whole stage: λ, or λ times the mean reset, mean_j ρ_t
+  D_t  ∂z_t/∂W, the trace of a weight: k numbers for a neuron with k states
+  A_t  ∂z_{t+1}/∂z_t; for a LIF neuron the survival ρ_t = λ(1 − θ g_t)
+  A⁰   the leaks alone, of a layer as a whole; for a LIF layer λ
+  h_t  ∂s_t/∂z_t
+  g_t  h_t · b = ∂s_t/∂c_t, the surrogate derivative
+  ḡ_t  its leaky average; for a LIF layer above, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
+  a_t  decay of a whole stage: its leak, or for "mean-reset" the mean survival of its neurons, mean_j ρ_t
+
+A vector of k numbers per neuron is a tuple of k arrays. Where k is 1 it is the array itself, so that `decay.carry(D, x)`
+is `ρ * D + x` for a LIF neuron, and `now.read(D)` is `g * D`.
 """
 
 from dataclasses import dataclass
@@ -29,37 +35,104 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from otpe import check
+from otpe import check, states
 from otpe.losses import Readout
+from otpe.states import Matrix, Vector
 
 Order = int | Literal["depth", "readout"]
 StageLeak = Literal["plain", "mean-reset"]
 TraceKind = Literal["input", "weight"]
 Averages = bool | Literal["below"]
 Decay = Array | float  # one for all, or one per sample
-Rows = tuple[Array, ...]  # traces; all of one shape, see traces.py
+Rows = tuple[Any, ...]  # traces, each an array or a vector of k arrays; see traces.py for their shape
 
 
 class Now(NamedTuple):
-    """What the neurons of the layer did at step t."""
+    """How the outputs of the layer depend on its states at step t."""
 
-    g: Array  # g_t  [B, n]
-    ḡ: Array  # ḡ_t  [B, n], for rules that declare `averages` and where it matters; g_t elsewhere
+    h: Vector  # h_t  [B, n] each
+    h̄: Vector  # its leaky average, for rules that declare `averages` and where it matters; h_t elsewhere
+    b: Vector = 1.0
+
+    @property
+    def g(self) -> Any:
+        """g_t [B, n]."""
+        return states.dot(self.h, self.b)
+
+    @property
+    def ḡ(self) -> Any:
+        """ḡ_t [B, n]."""
+        return states.dot(self.h̄, self.b)
+
+    def read(self, D: Vector) -> Any:
+        """h_t · D: ∂s_t/∂W from ∂z_t/∂W."""
+        return states.dot(self.h, D)
+
+    def spread(self, q: Array) -> Vector:
+        """q h_t: from a signal for the outputs to one for the states."""
+        return states.scaled(q, self.h)
+
+    def spread_mean(self, q: Array) -> Vector:
+        """q h̄_t."""
+        return states.scaled(q, self.h̄)
 
 
 class Decays(NamedTuple):
     """What is left after one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
 
-    ρ: Any  # of each neuron's membrane [B, n]; None per step for rules with a trace per input
-    own: Any  # of the layer as a whole; None where a rule has a trace per weight and a "mean-reset" leak: it has ρ
+    A: Matrix  # of each neuron [B, n] each; None per step for rules with a trace per input
+    leaks: Matrix  # A⁰, of the layer as a whole; None where a rule has a trace per weight and a "mean-reset" leak
     stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
+    b: Vector = 1.0  # how an input enters the states
+
+    def carry(self, D: Vector, x: Array) -> Vector:
+        """A D + b x: a trace that knows which neuron listens, one step on."""
+        return states.carried(self.A, D, states.scaled(x, self.b))
+
+    def carry_leaky(self, a: Vector, x: Array) -> Vector:
+        """A⁰ a + b x: a trace that all neurons of the layer share, one step on."""
+        return states.carried(self.leaks, a, states.scaled(x, self.b))
+
+    def carry_back(self, y: Vector, f: Vector) -> Vector:
+        """f + Aᵀ y: a signal for the states, one step back."""
+        return states.carried_back(self.A, y, f)
+
+    def carry_back_leaky(self, y: Vector, f: Vector) -> Vector:
+        """f + A⁰ᵀ y."""
+        return states.carried_back(self.leaks, y, f)
+
+    def enter(self, y: Vector) -> Any:
+        """b · y: κ, the signal for the current, from the one for the states."""
+        return states.dot(self.b, y)
+
+    @property
+    def ρ(self) -> Any:
+        """A of neurons with one state."""
+        return _only(self.A, "ρ", "carry")
+
+    @property
+    def own(self) -> Any:
+        """A⁰ of neurons with one state."""
+        return _only(self.leaks, "own", "carry_leaky")
+
+
+def _only(A: Matrix, name: str, instead: str) -> Any:
+    if isinstance(A, tuple):
+        raise ValueError(
+            f"decay.{name} is one number per neuron, but the neurons of this layer have {len(A)} states. Write the rule"
+            f" with decay.{instead}(trace, x) instead: it works for all neurons."
+        )
+    return A
 
 
 class Emission(NamedTuple):
-    """dW_t = Σ_b post · row, and the signal for the layer below."""
+    """dW_t = Σ_b post · row, and the signal for the layer below.
 
-    post: Array  # [B, n]
-    row: Array  # one of the rows, or shaped like them
+    `post` and `row` may be vectors of the same length: then dW_t = Σ_b Σ_i post_i · row_i.
+    """
+
+    post: Vector  # [B, n] each
+    row: Vector  # one of the rows, or shaped like them
     below: Array  # m_t [B, n]
 
 
@@ -88,8 +161,9 @@ class PerStep(Protocol):
         """Does the rule use ḡ? "below": only in what it sends down, so that the first layer has no need of it."""
         ...
 
-    def init(self, row: Array, stages: int) -> Rows:
-        """The traces before the first step, made of a blank one; `stages` is how many the order comes to here."""
+    def init(self, row: Vector, stages: int) -> Rows:
+        """The traces before the first step. `row` is a blank vector, `scalar(row)` a blank number; `stages` is how
+        many leaky sums the order comes to here."""
         ...
 
     def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
@@ -114,13 +188,13 @@ class WholeSequence(Protocol):
     @property
     def averages(self) -> Averages: ...
 
-    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
-        """The filters after the last step, made of a blank number per neuron."""
+    def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
+        """The filters after the last step, made of a blank vector per neuron; `scalar(neuron)` is a blank number."""
         ...
 
     def backward(
-        self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays
-    ) -> tuple[tuple[Array, ...], Array, Array]:
+        self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays
+    ) -> tuple[tuple[Any, ...], Array, Array]:
         """The filters at step t, then κ_t and m_t."""
         ...
 
@@ -151,8 +225,8 @@ class StepForm(Protocol):
         """The part of a state that is there for learning, not for running the network."""
         ...
 
-    def membranes_of(self, state: Any) -> tuple[Array, ...]:
-        """The membranes of each layer [B, n]."""
+    def neurons_of(self, state: Any) -> tuple[Any, ...]:
+        """The state of the neurons of each layer: arrays [B, n]."""
         ...
 
     def advance(self, params: Any, state: Any, x: ArrayLike) -> tuple[Any, Any]: ...
@@ -201,7 +275,7 @@ def _blank_state(form: StepForm, batch: int, dtype: Any) -> Any:
 class NonLocal(Protocol):
     """A rule that must see the whole network, and so brings its own per-step form."""
 
-    def stepper(self, net: Any, rule: "Rule") -> StepForm: ...
+    def stepper(self, net: Any, rule: "Rule", loss: Any) -> StepForm: ...
 
 
 @dataclass(frozen=True)
@@ -250,13 +324,18 @@ class Rule:
         return isinstance(self.hidden, PerStep | NonLocal) and isinstance(self.output, PerStep | NonLocal)
 
 
+def scalar(v: Vector) -> Any:
+    """One entry of a blank vector: the start of a trace with one number, whatever the neuron."""
+    return states.entries(v)[0]
+
+
 def cascade(signal: Any, decays: tuple[Decay, ...], filters: Rows) -> tuple[Any, Rows]:
-    """Pass a signal through a chain of leaky sums; return what comes out, and all of them.
+    """Pass a signal, a number or a vector, through a chain of leaky sums; return what comes out, and all of them.
 
     y⁽ᵏ⁾ = a⁽ᵏ⁾ y⁽ᵏ⁾ + y⁽ᵏ⁻¹⁾,   y⁽⁰⁾ the signal
     """
     passed = []
     for a, y in zip(decays, filters, strict=True):
-        signal = a * y + signal
+        signal = states.summed(a, y, signal)
         passed.append(signal)
     return signal, tuple(passed)

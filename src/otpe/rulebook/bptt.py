@@ -1,10 +1,11 @@
 """BPTT: the exact gradient, backwards in time. The reference of every other rule.
 
-    κ_t = g_t y_t + ρ_t κ_{t+1}           ∂loss/∂v_t, with all that follows from it
+    y_t = h_t q̃_t + A_tᵀ y_{t+1}          ∂loss/∂z_t, with all that follows from it
+    κ_t = b · y_t                         ∂loss/∂c_t
     m_t = κ_t
 
-where y_t = q_t, except at the output under the leaky readout, whose sum spreads the loss over earlier spikes:
-there y_t = q_t + λ y_{t+1}.
+where q̃_t = q_t, except at the output under the leaky readout, whose sum spreads the loss over earlier spikes:
+there q̃_t = q_t + λ q̃_{t+1}.
 
 Dropped    nothing.
 Exact      always, for the surrogate network.
@@ -17,11 +18,11 @@ Cost       O(T n) memory: it needs the whole sequence, so it has no per-step for
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Now, Order, StageLeak, cascade
+from otpe.rulebook.base import Averages, Decays, Now, Order, StageLeak, Vector, cascade, scalar
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,12 @@ class Bptt:
     stage_leak: ClassVar[StageLeak] = "plain"
     averages: ClassVar[Averages] = False
 
-    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
-        return (neuron,) * (1 + stages)
+    def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
+        return (neuron, *(scalar(neuron),) * stages)
 
-    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
-        κ, *y = carry
-        y_next, y = cascade(q, decay.stages[::-1], tuple(y))
-        κ = now.g * y_next + decay.ρ * κ
-        return (κ, *y), κ, κ
+    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+        y, *filters = carry
+        arrived, filters = cascade(q, decay.stages[::-1], tuple(filters))
+        y = decay.carry_back(y, now.spread(arrived))
+        κ = decay.enter(y)
+        return (y, *filters), κ, κ

@@ -3,19 +3,22 @@
 import math
 from typing import Any, Literal, get_args
 
+import jax
 import jax.numpy as jnp
 
-from otpe import check
+from otpe import check, neurons
 from otpe.engine import Backend, Engine, Precision, engine
 from otpe.layers import LinearMap, WeightRows
+from otpe.losses import LossChoice
 from otpe.network import Network
 from otpe.rulebook import stages
 from otpe.rulebook.base import NonLocal, Rule, StepForm, WholeSequence
-from otpe.rulebook.named import rule as named_rule
+from otpe.rulebook.named import rule_and_loss
 from otpe.rulebook.steps import Stepper
-from otpe.rulebook.traces import FactoredTraces, InputTraces, Traces, WeightTraces
+from otpe.rulebook.traces import FactoredTraces, InputTraces, NoTraces, Place, Traces, WeightTraces
 
 TraceChoice = Literal["auto", "dense", "factored"]
+LONGEST = 0.9999  # the largest leak whose whole history factored traces hold
 
 
 def stepper(
@@ -26,6 +29,7 @@ def stepper(
     batch: int = 1,
     steps: int | None = None,
     narrow: bool = False,
+    loss: LossChoice = None,
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> StepForm:
@@ -39,10 +43,10 @@ def stepper(
         remembers until an input's share has sunk below rounding.
       narrow: are the inputs whole numbers up to 255, such as spikes or their counts? Then a GPU can keep them in
         fewer bytes and multiply them faster.
-      precision, backend: as in `otpe.gradients`.
+      loss, precision, backend: as in `otpe.gradients`.
     """
     check.network(net)
-    rule = named_rule(rule)
+    rule, loss = rule_and_loss(rule, loss)
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("batch", batch)
     check.count("steps", 1 if steps is None else steps)
@@ -54,25 +58,16 @@ def stepper(
     check.flag("narrow", narrow)
     how = engine(backend, precision)
     if isinstance(rule.output, NonLocal):
-        return rule.output.stepper(net, rule)
+        return rule.output.stepper(net, rule, loss)
 
     def kept_by(i: int) -> Traces:
-        kind = _kind(net, rule, i, traces, batch, steps, how)
+        kind, place = _kind(net, rule, i, traces, batch, steps, how), Place(net, rule, i, how)
         if kind is not FactoredTraces:
-            return kind(net.layers[i], how)
-        local = rule.at(i, net.depth)
-        return FactoredTraces(
-            layer=net.layers[i],
-            engine=how,
-            neuron=net.neurons[i],
-            window=window(net, rule, i) if steps is None else steps,
-            endless=True,
-            narrow=narrow or i > 0,
-            averages=bool(local.averages) and local.averages != "below",
-            decaying=stages.changing_decays(net, rule, i),
-        )
+            return kind(place)
+        exact = narrow if i == 0 else neurons.is_spiking(net.neurons[i - 1])
+        return FactoredTraces(place, window(net, rule, i) if steps is None else steps, endless=True, narrow=exact)
 
-    return Stepper(net, rule, tuple(map(kept_by, range(net.depth))), how)
+    return Stepper(net, rule, tuple(map(kept_by, range(net.depth))), how, loss)
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
@@ -80,9 +75,9 @@ def window(net: Network, rule: Rule, layer: int) -> int:
 
     It takes survival to be at most λ, which a surrogate with θ g > 2 may exceed.
     """
-    involved = (layer, *stages.above(net, rule, layer))
-    leak = max(stages.plain_leak(net, stage) for stage in involved)
-    K, eps = 1, float(jnp.finfo(jnp.float32).eps) / 4
+    leaks = stages.largest_leaks(net)
+    involved = [leak for stage in (layer, *stages.above(net, rule, layer)) for leak in leaks[stage]]
+    leak, K, eps = min(max(involved), LONGEST), 1, float(jnp.finfo(jnp.float32).eps) / 4
     while K ** len(involved) * leak**K > eps:
         K += 1 + K // 64
     return K
@@ -92,6 +87,8 @@ def _kind(
     net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None, how: Engine
 ) -> type[Any]:
     layer = net.layers[i]
+    if not jax.tree.leaves(jax.eval_shape(lambda: layer.init(jax.random.key(0), jnp.float32))):
+        return NoTraces
     if rule.at(i, net.depth).trace == "input":
         return InputTraces
     if not isinstance(layer, WeightRows):

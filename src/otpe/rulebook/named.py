@@ -8,7 +8,7 @@ To compose your own, put any two local rules together and pass the result wherev
 from dataclasses import replace
 
 from otpe import check
-from otpe.losses import Readout
+from otpe.losses import Loss, LossChoice, Readout, named
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.base import NonLocal, PerStep, Rule, WholeSequence
 from otpe.rulebook.bptt import Bptt
@@ -61,3 +61,9 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
     if readout is None:
         return found
     return replace(found, readout=readout)
+
+
+def rule_and_loss(name: str | Rule, loss: LossChoice) -> tuple[Rule, Loss]:
+    """Both as values. What the loss sees, if it says so, goes before what the rule says."""
+    found = named(loss)
+    return rule(name, found.readout), found

@@ -1,10 +1,10 @@
 """OSTL: the exact eligibility of each weight for its own neuron's spike of this step.
 
-    D_t = ρ_{t-1} D_{t-1} + x_t           ∂v_t/∂W, one number per weight
-    dW_t = Σ_b q_t g_t D_t
+    D_t = A_{t-1} D_{t-1} + b x_t         ∂z_t/∂W, k numbers per weight
+    dW_t = Σ_b q_t h_t · D_t
     m_t = q_t g_t
 
-    whole sequence:   κ_t = q_t g_t + ρ_t κ_{t+1}
+    whole sequence:   y_t = h_t q_t + A_tᵀ y_{t+1},   κ_t = b · y_t
 
 Dropped    how earlier spikes of this layer still act on the membranes above: m_t carries only the present.
 Exact when the layer is the output; or T = 1; or λ = 0.
@@ -17,11 +17,11 @@ Cost       n_in · n_out per sample per step; whole sequence O(T n) and one matr
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind
+from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, Vector
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class Ostl:
     stage_leak: ClassVar[StageLeak] = "plain"
     averages: ClassVar[Averages] = False
 
-    def init(self, row: Array, stages: int) -> Rows:
+    def init(self, row: Vector, stages: int) -> Rows:
         return (row,)
 
     def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
         (D,) = rows
-        return (decay.ρ * D + x,)
+        return (decay.carry(D, x),)
 
     def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
         (D,) = rows
-        return Emission(post=q * now.g, row=D, below=q * now.g)
+        return Emission(post=now.spread(q), row=D, below=q * now.g)
 
-    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
+    def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
         return (neuron,)
 
-    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
-        (κ,) = carry
-        κ = q * now.g + decay.ρ * κ
-        return (κ,), κ, q * now.g
+    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+        (y,) = carry
+        y = decay.carry_back(y, now.spread(q))
+        return (y,), decay.enter(y), q * now.g

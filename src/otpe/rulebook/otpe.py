@@ -1,13 +1,13 @@
 """OTPE: the eligibility of each weight for what its neuron's spikes have left in the layers above.
 
-    D_t = ρ_{t-1} D_{t-1} + x_t                       ∂v_t/∂W, as in OSTL
-    R̂⁽⁰⁾_t = g_t D_t                                  ∂s_t/∂W
+    D_t = A_{t-1} D_{t-1} + b x_t                     ∂z_t/∂W, as in OSTL
+    R̂⁽⁰⁾_t = h_t · D_t                                ∂s_t/∂W
     R̂⁽ᵏ⁾_t = a⁽ᵏ⁾_{t-1} R̂⁽ᵏ⁾_{t-1} + R̂⁽ᵏ⁻¹⁾_t         k = 1..order: leaky sums, one per stage above, nearest first
     dW_t = Σ_b q_t R̂_t                                the last of them
     m_t = q_t ḡ_t
 
     whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     the top stage first, fed with q_t
-                      κ_t = g_t y⁽¹⁾_t + ρ_t κ_{t+1}
+                      y_t = h_t y⁽¹⁾_t + A_tᵀ y_{t+1},   κ_t = b · y_t
 
 `order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. `order` "depth" gives a layer one
 filter per leaky stage between its spikes and the loss; the "mean-reset" leak a_t = mean_j ρ_t counts what
@@ -27,11 +27,24 @@ Cost       (1 + order) · n_in · n_out per sample per step; whole sequence O(T 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, cascade, check_stages
+from otpe.rulebook.base import (
+    Averages,
+    Decays,
+    Emission,
+    Now,
+    Order,
+    Rows,
+    StageLeak,
+    TraceKind,
+    Vector,
+    cascade,
+    check_stages,
+    scalar,
+)
 
 
 @dataclass(frozen=True)
@@ -44,25 +57,25 @@ class Otpe:
     def __post_init__(self) -> None:
         check_stages(self.order, self.stage_leak)
 
-    def init(self, row: Array, stages: int) -> Rows:
-        return (row,) * (1 + stages)
+    def init(self, row: Vector, stages: int) -> Rows:
+        return (row, *(scalar(row),) * stages)
 
     def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
         D, *R = rows
-        D = decay.ρ * D + x
-        _, R = cascade(now.g * D, decay.stages, tuple(R))
+        D = decay.carry(D, x)
+        _, R = cascade(now.read(D), decay.stages, tuple(R))
         return (D, *R)
 
     def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
         D, *R = rows
-        R_top = R[-1] if R else now.g * D
+        R_top = R[-1] if R else now.read(D)
         return Emission(post=q, row=R_top, below=q * now.ḡ)
 
-    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
-        return (neuron,) * (1 + stages)
+    def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
+        return (neuron, *(scalar(neuron),) * stages)
 
-    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
-        κ, *y = carry
-        y_next, y = cascade(q, decay.stages[::-1], tuple(y))
-        κ = now.g * y_next + decay.ρ * κ
-        return (κ, *y), κ, q * now.ḡ
+    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+        y, *filters = carry
+        arrived, filters = cascade(q, decay.stages[::-1], tuple(filters))
+        y = decay.carry_back(y, now.spread(arrived))
+        return (y, *filters), decay.enter(y), q * now.ḡ

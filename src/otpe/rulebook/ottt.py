@@ -1,12 +1,12 @@
 """OTTT: the leaky sum of the inputs stands for the eligibility of every weight.
 
-    â_t = λ â_{t-1} + x_t                 one number per input, the bias's constant 1 included
-    dW_t = â_t ⊗ q_t g_t
+    â_t = A⁰ â_{t-1} + b x_t              k numbers per input, the bias's constant 1 included
+    dW_t = â_t ⊗ q_t h_t                  summed over the k
     m_t = q_t g_t
 
-    whole sequence:   κ_t = q_t g_t + λ κ_{t+1}
+    whole sequence:   y_t = h_t q_t + A⁰ᵀ y_{t+1},   κ_t = b · y_t
 
-Dropped    the reset, from the layer's own memory; and, as in OSTL, all that earlier spikes do above.
+Dropped    the reset, from the layer's own memory, and leaks that differ within a layer: their mean stands for them; and, as in OSTL, all that earlier spikes do above.
 Exact when one layer whose reset is detached from the gradient; or T = 1; or λ = 0.
 Cost       n_in per sample per step; whole sequence O(T n) and one matrix product.
 
@@ -17,11 +17,11 @@ Cost       n_in per sample per step; whole sequence O(T n) and one matrix produc
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind
+from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, Vector
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class Ottt:
     stage_leak: ClassVar[StageLeak] = "plain"
     averages: ClassVar[Averages] = False
 
-    def init(self, row: Array, stages: int) -> Rows:
+    def init(self, row: Vector, stages: int) -> Rows:
         return (row,)
 
     def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
         (a,) = rows
-        return (decay.own * a + x,)
+        return (decay.carry_leaky(a, x),)
 
     def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
         (a,) = rows
-        return Emission(post=q * now.g, row=a, below=q * now.g)
+        return Emission(post=now.spread(q), row=a, below=q * now.g)
 
-    def start(self, neuron: Array, stages: int) -> tuple[Array, ...]:
+    def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
         return (neuron,)
 
-    def backward(self, carry: tuple[Array, ...], q: Array, now: Now, decay: Decays):
-        (κ,) = carry
-        κ = q * now.g + decay.own * κ
-        return (κ,), κ, q * now.g
+    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+        (y,) = carry
+        y = decay.carry_back_leaky(y, now.spread(q))
+        return (y,), decay.enter(y), q * now.g

@@ -47,6 +47,7 @@ class View:
     readout: losses.Readout
     precision: Precision
     backend: Backend
+    loss: losses.Loss = losses.DEFAULT
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,8 @@ def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) ->
     """How the rules' gradients on the next mini-batch lie to BPTT's."""
     if not recipe.align:
         return {}
-    how: dict[str, Any] = {"precision": recipe.view.precision, "backend": recipe.view.backend}
+    view = recipe.view
+    how: dict[str, Any] = {"loss": view.loss, "precision": view.precision, "backend": view.backend}
 
     def one(network: Networks, params: Any) -> dict[str, Alignment]:
         batch = network.sees(data).batch(network.seed, state.step, recipe.batch)
@@ -223,7 +225,9 @@ def _learn(
         opt_state = opt_state._replace(rate=rate * recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
     view, optimizer = recipe.view, recipe.optimizer.value
-    options: dict[str, Any] = {"rule": recipe.rule, "precision": view.precision, "backend": view.backend}
+    options: dict[str, Any] = {
+        "rule": recipe.rule, "loss": view.loss, "precision": view.precision, "backend": view.backend,
+    }  # fmt: skip
     if recipe.mode == "online":
         options |= {"optimizer": optimizer, "every": recipe.every, "traces": recipe.traces}
         params, opt_state, each = online_pass(view.net, params, opt_state, spikes, labels, mask, **options)
@@ -243,12 +247,10 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
-            logits = spikes[-1] if view.readout == "spikes" else view.net.leaky_sum(spikes[-1])
-            loss, _ = losses.cross_entropy_and_signal(logits, batch.labels, weight)
-            predicted = losses.predict(spikes[-1], None if batch.lengths is None else batch.mask)
-            right = ((predicted == batch.labels) & counts[0]).sum()
+            loss = losses.of_outputs(view.net, view.loss, view.readout, spikes, batch.labels, weight)
+            right, asked = losses.hits(spikes[-1], batch.labels, own)
             rates = jnp.stack([(s.mean(range(2, s.ndim)) * weight).sum() for s in spikes])
-            return jax.tree.map(jnp.add, total, (loss, weight.sum(), right, counts[0].sum(), rates))
+            return jax.tree.map(jnp.add, total, (loss, weight.sum(), right, asked, rates))
 
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), int)
         total = (zero, zero, none, none, jnp.zeros(view.net.depth, jnp.float32))

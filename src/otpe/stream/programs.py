@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from otpe import layers, scan
-from otpe.network import Network
+from otpe import scan
+from otpe.network import Network, one_step
 from otpe.rulebook.base import StepForm
 from otpe.stream.cell import Program
 from otpe.training.optimizer import ByValue
@@ -137,20 +137,16 @@ def at_rest(net: Network) -> tuple[Any, Array]:
 
 def _look(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
     """The present moves on. What waits for its label stays."""
-    membranes, scores = memory.present
-    moved, spikes, s = [], [], x[None]
-    for layer, neuron, params, u in zip(how.net.layers, how.net.neurons, memory.params, membranes, strict=True):
-        u, s, _ = neuron.fire(u, layers.apply(layer, params, s))
-        moved.append(u)
-        spikes.append(s)
-    told = _told(how, scores, spikes, moved, memory.params)
-    return memory._replace(present=(tuple(moved), told.scores)), told
+    neurons, scores = memory.present
+    moved, outputs = one_step(how.net, memory.params, neurons, x[None])
+    told = _told(how, scores, outputs, moved, memory.params)
+    return memory._replace(present=(moved, told.scores)), told
 
 
 def _observe(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
     """Membranes and traces move on, weights stay."""
     state, info = how.form.advance(memory.params, memory.state, x[None])
-    told = _told(how, memory.scores, info.spikes, how.form.membranes_of(state), memory.params)
+    told = _told(how, memory.scores, info.spikes, how.form.neurons_of(state), memory.params)
     return memory._replace(state=state, scores=told.scores), told
 
 
@@ -164,24 +160,25 @@ def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, To
         total = jax.tree.map(jnp.add, memory.total, (loss, grads))
         memory = memory._replace(total=total, labelled=memory.labelled + 1)
         memory = jax.lax.cond(memory.labelled == how.every, partial(_settle, how), lambda same: same, memory)
-    told = _told(how, before.scores, info.spikes, how.form.membranes_of(state), memory.params, loss)
+    told = _told(how, before.scores, info.spikes, how.form.neurons_of(state), memory.params, loss)
     return memory._replace(scores=told.scores), told
 
 
 def _told(
     how: How,
     scores: Array,
-    spikes: Sequence[Array],
-    membranes: Sequence[Array],
+    outputs: Sequence[Array],
+    neurons: Sequence[Any],
     params: Sequence[Any],
     loss: Array | float = jnp.nan,
 ) -> Told:
     """`scores`: those of before. `params`: those of after."""
     rates = []
-    for s, u, of_layer in zip(spikes, membranes, params, strict=True):
-        biases = [b for b in jax.tree.leaves(of_layer) if b.shape == s.shape[1:]]
-        rates.append((s + 0 * sum(biases, u)).mean())  # NaN if one of them is not finite
-    out, total = spikes[-1].reshape(-1), jnp.stack(rates)
+    for s, states, of_layer in zip(outputs, neurons, params, strict=True):
+        small = [w for w in jax.tree.leaves(of_layer) if w.shape in ((), s.shape[1:])]
+        looked_at = sum([*small, *jax.tree.leaves(states)])  # NaN if one of them is not finite
+        rates.append((s + 0 * looked_at).mean())
+    out, total = outputs[-1].reshape(-1), jnp.stack(rates)
     loss = jnp.where(jnp.isfinite(total.sum()), loss, jnp.inf)
     return Told(how.score_leak * scores + out, loss.astype(scores.dtype), total, out)
 

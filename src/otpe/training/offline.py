@@ -11,10 +11,11 @@ from jax.typing import ArrayLike
 
 from otpe import check, scan
 from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
+from otpe.losses import Loss, LossChoice, is_timed
 from otpe.network import Network
 from otpe.rulebook import Rule, whole
 from otpe.rulebook.choose import TraceChoice, stepper
-from otpe.rulebook.named import rule as named_rule
+from otpe.rulebook.named import rule_and_loss
 
 Form = Literal["whole", "steps"]
 MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
@@ -29,6 +30,7 @@ def gradients(
     mask: ArrayLike | None = None,
     *,
     rule: str | Rule = "otpe",
+    loss: LossChoice = None,
     form: Form | None = None,
     traces: TraceChoice = "auto",
     chunk: int | None = None,
@@ -39,9 +41,11 @@ def gradients(
 
     Args:
       spikes: input spikes [T, B, n_in], time first; counts are allowed. As bool or uint8 they are fastest on a GPU.
-      labels: whole numbers [B].
+      labels: whole numbers [B], or [T, B] for a label per time step; for some losses real numbers [B, C] or [T, B, C].
       mask: true [T, B] where a sample has time steps of its own; the mean is over those (`SpikeBatch.mask`).
       rule: a name from `otpe.rules()`, or a composition of your own.
+      loss: "spikes", "leaky", "membrane", "mse", a function f(logits [B, C], target) -> [B], or an `otpe.Loss`; see
+        `otpe.losses`. By default cross-entropy on what the rule's readout says.
       form: "whole" filters the whole sequence backwards in time, the fast one; "steps" sums the per-step form.
         The same gradient from both. By default "whole", where the rule has it.
       traces: for `form="steps"`, see `otpe.stepper`.
@@ -53,10 +57,10 @@ def gradients(
     Returns:
       The loss, and the gradient in the shape of `params`.
     """
-    rule = named_rule(rule)
+    rule, loss = rule_and_loss(rule, loss)
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net.classes, labels, batch=x.shape[1])
+    y = check.targets(net, loss, labels, *x.shape[1::-1])
     weight = () if mask is None else (_shares(check.mask(mask, *x.shape[:2]), params),)
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("chunk", 1 if chunk is None else chunk)
@@ -64,8 +68,8 @@ def gradients(
     if form == "steps" and chunk is not None:
         raise ValueError(f"chunk is {chunk}, but form='steps' keeps no sequence to cut. Leave chunk out.")
     if form == "whole":
-        return _whole(_plan(net, rule, how, chunk, params, x), how, params, x, y, *weight)
-    return _steps(net, rule, how, traces, params, x, y, *weight)
+        return _whole(_plan(whole.Plan(net, rule, loss), how, chunk, params, x), how, params, x, y, *weight)
+    return _steps(net, rule, loss, how, traces, params, x, y, *weight)
 
 
 def _shares(mask: Array, params: Any) -> Array:
@@ -73,16 +77,16 @@ def _shares(mask: Array, params: Any) -> Array:
     return mask.astype(jax.tree.leaves(params)[0].dtype) / mask.sum()
 
 
-def _plan(net: Network, rule: Rule, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
+def _plan(plan: whole.Plan, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
     """How many steps at a time, if not all."""
     steps, batch = x.shape[:2]
-    numbers = 4 * sum(math.prod(layer.out_shape) for layer in net.layers)  # per neuron about s, v, ḡ and q
+    numbers = 4 * sum(math.prod(layer.out_shape) for layer in plan.net.layers)  # per neuron about s, v, ḡ and q
     step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
     if chunk is not None or steps * step > MEMORY:
-        return whole.Plan(net, rule, chunk or max(1, MEMORY // step))
+        return plan._replace(chunk=chunk or max(1, MEMORY // step))
     if how.backend == "plain" and steps * batch > ROWS:
-        return whole.Plan(net, rule, max(1, ROWS // batch), keep=True)
-    return whole.Plan(net, rule, None)
+        return plan._replace(chunk=max(1, ROWS // batch), keep=True)
+    return plan
 
 
 def _form(rule: Rule, form: Form | None) -> Form:
@@ -101,10 +105,11 @@ def _form(rule: Rule, form: Form | None) -> Form:
 _whole = jax.jit(plain_when_differentiated(whole.gradients), static_argnums=(0, 1))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _steps(
     net: Network,
     rule: Rule,
+    loss: Loss,
     how: Engine,
     traces: TraceChoice,
     params: Any,
@@ -113,14 +118,15 @@ def _steps(
     weight: Array | None = None,
 ) -> tuple[Array, tuple[Any, ...]]:
     (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
-    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=x.dtype.itemsize == 1, **vars(how))
+    narrow, timed = x.dtype.itemsize == 1, is_timed(y)
+    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(how))
 
     def add_step(carry: Any, at: Any) -> Any:
-        (state, total), (x_t, w_t) = carry, at
-        state, _, loss, grads = step_form.learn(params, state, x_t, y, w_t)
+        (state, total), (x_t, y_t, w_t) = carry, at
+        state, _, value, grads = step_form.learn(params, state, x_t, y_t if timed else y, w_t)
         share = steps if weight is None else 1
-        return (state, jax.tree.map(lambda a, b: a + b / share, total, (loss, grads))), None
+        return (state, jax.tree.map(lambda a, b: a + b / share, total, (value, grads))), None
 
     zero = (jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, params))
-    (_, total), _ = scan.loop(add_step, (step_form.init(batch, dtype), zero), (x, weight))
+    (_, total), _ = scan.loop(add_step, (step_form.init(batch, dtype), zero), (x, y if timed else None, weight))
     return total

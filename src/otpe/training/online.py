@@ -12,11 +12,12 @@ from jax.typing import ArrayLike
 
 from otpe import check, scan
 from otpe.engine import Backend, Engine, Precision, engine
+from otpe.losses import Loss, LossChoice, is_timed
 from otpe.network import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.base import StepForm
 from otpe.rulebook.choose import TraceChoice, stepper
-from otpe.rulebook.named import rule as named_rule
+from otpe.rulebook.named import rule_and_loss
 from otpe.training.optimizer import ByValue
 
 QUARTERS = 4  # more would save little, and compile longer
@@ -32,6 +33,7 @@ def online_pass(
     *,
     rule: str | Rule = "otpe",
     optimizer: optax.GradientTransformation,
+    loss: LossChoice = None,
     every: int = 1,
     traces: TraceChoice = "auto",
     precision: Precision = "float32",
@@ -46,6 +48,7 @@ def online_pass(
         still running; where none is, nothing is updated.
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
       optimizer: any optax optimizer.
+      loss: as in `otpe.gradients`.
       every: update after this many time steps, by the gradient of their mean loss; what is left at the end makes an
         update too. As many as there are time steps: one update, by the gradient of `otpe.gradients`.
       traces: how rules with a trace per weight keep it, see `otpe.stepper`.
@@ -55,10 +58,10 @@ def online_pass(
     Returns:
       The new parameters, the new optimizer state, and the loss of each step [T].
     """
-    rule = named_rule(rule)
+    rule, loss = rule_and_loss(rule, loss)
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.labels(net.classes, labels, batch=x.shape[1])
+    y = check.targets(net, loss, labels, *x.shape[1::-1])
     running = None if mask is None else check.mask(mask, *x.shape[:2])
     check.one_of("traces", traces, get_args(TraceChoice))
     check.optimizer(optimizer)
@@ -67,12 +70,13 @@ def online_pass(
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
     how = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
-    return learn(net, rule, ByValue(optimizer), every, traces, how, params, opt_state, x, y, running)
+    return learn(net, rule, loss, ByValue(optimizer), every, traces, how, params, opt_state, x, y, running)
 
 
 def _learn_online(
     net: Network,
     rule: Rule,
+    loss: Loss,
     optimizer: ByValue,
     every: int,
     traces: TraceChoice,
@@ -85,14 +89,15 @@ def _learn_online(
 ) -> tuple[Any, Any, Array]:
     (steps, batch), narrow = x.shape[:2], x.dtype.itemsize == 1
     update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
-    choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, **vars(how))
+    choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(how))
+    timed = is_timed(y)
 
     def learn(form: StepForm, carry: Any, group: Any) -> tuple[Any, Array]:
         """One update, by the mean loss of a group of steps."""
         if every == 1:
             group = jax.tree.map(lambda a: a[None], group)
-        (params, opt_state, state), (_, running_then) = carry, group
-        state, losses, mean, grads = _gradient(form, params, state, y, *group)
+        (params, opt_state, state), (_, _, running_then) = carry, group
+        state, losses, mean, grads = _gradient(form, params, state, None if timed else y, *group)
         updates, new_opt_state = update(grads, opt_state, params, value=mean)
         learned = (optax.apply_updates(params, updates), new_opt_state)
         if running_then is not None:  # momentum would go on moving weights after the last sample has ended
@@ -103,7 +108,7 @@ def _learn_online(
     state = choice.remembering(stretches[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
     for stretch in stretches:
         form = choice.remembering(stretch.stop)
-        groups = jax.tree.map(partial(_grouped, stretch, every), (x, running))
+        groups = jax.tree.map(partial(_grouped, stretch, every), (x, y if timed else None, running))
         (params, opt_state, state), more = scan.loop(
             partial(learn, form), (params, opt_state, form.widen(state)), groups
         )
@@ -112,22 +117,25 @@ def _learn_online(
 
 
 def _gradient(
-    form: StepForm, params: Any, state: Any, y: Array, x: Array, running: Array | None
+    form: StepForm, params: Any, state: Any, y: Array | None, x: Array, ys: Array | None, running: Array | None
 ) -> tuple[Any, Array, Array, Any]:
-    """The state after a group of steps [k, B, …], the loss of each of them, their mean and its gradient."""
+    """The state after a group of steps [k, B, …], the loss of each of them, their mean and its gradient.
+
+    The target is `y` at every step, or `ys`, one for each.
+    """
     group = len(x)
     own = None if running is None else running.sum(1)  # samples that are still running, [k]
     shares = jnp.full(group, 1 / group) if own is None else own / jnp.maximum(own.sum(), 1)
     shares = shares.astype(jax.tree.leaves(params)[0].dtype)
 
     def one(state: Any, at: Any) -> Any:
-        x_t, running_t = at
+        x_t, y_t, running_t = at
         weight = None if running_t is None else _shares(running_t, params)
-        state, _, loss, grads = form.learn(params, state, x_t, y, weight)
+        state, _, loss, grads = form.learn(params, state, x_t, y if y_t is None else y_t, weight)
         return state, (loss, grads)
 
     if group == 1:
-        state, (loss, grads) = one(state, jax.tree.map(lambda a: a[0], (x, running)))
+        state, (loss, grads) = one(state, jax.tree.map(lambda a: a[0], (x, ys, running)))
         return state, loss[None], loss, grads
 
     def add(carry: Any, at: Any) -> Any:
@@ -135,12 +143,12 @@ def _gradient(
         state, (loss, grads) = one(state, now)
         return (state, jax.tree.map(lambda a, b: a + share * b, total, grads)), loss
 
-    (state, grads), losses = scan.loop(add, (state, jax.tree.map(jnp.zeros_like, params)), (shares, x, running))
+    (state, grads), losses = scan.loop(add, (state, jax.tree.map(jnp.zeros_like, params)), (shares, x, ys, running))
     return state, losses, shares @ losses, grads
 
 
-_online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5))
-_online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5), donate_argnums=(6, 7))
+_online_pass = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5, 6))
+_online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5, 6), donate_argnums=(7, 8))
 
 
 def _shares(running: Array, params: Any) -> Array:
