@@ -197,10 +197,8 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
 
 def _equal(given: Any, wanted: Any, what: str) -> None:
     """Two pytrees have the same structure and shapes, and are equal to rounding."""
-    shapes = [
-        (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)]) for tree in (given, wanted)
-    ]
-    require(shapes[0] == shapes[1], f"{what} differ: {shapes[0]}, and {shapes[1]}")
+    shapes = [jax.tree.map(lambda leaf: list(np.shape(leaf)), tree) for tree in (given, wanted)]
+    require(shapes[0] == shapes[1], f"{what}, differ in shape: {shapes[0]} and {shapes[1]}")
     same(given, wanted, what)
 
 
