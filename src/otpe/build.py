@@ -1,0 +1,57 @@
+"""A network from its input shape and a list of layers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from otpe.layers.compose import Spec, on, shape_of, shown
+from otpe.network import Network
+
+PAIR = "a map and its neurons, such as (otpe.layers.dense(10), otpe.LIF(0.9))"
+
+
+def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Network:
+    """A network whose shapes follow from the shape of its input.
+
+        otpe.network((2, 34, 34), [
+            (otpe.layers.conv(16, 5, stride=2), otpe.LIF(0.9)),
+            (otpe.layers.avg_pool(2) >> otpe.layers.conv(32, 3), otpe.LIF(0.9)),
+            (otpe.layers.flatten() >> otpe.layers.dense(10), otpe.LIF(0.9)),
+        ])
+
+    Args:
+      shape: of the input of one time step, without time and batch: a number, or channels first.
+      layers: from input to output, a map and the neurons that it drives. A map is one of `otpe.layers`, or any object
+        with the contract in `otpe/layers/base.py`.
+    """
+    shape = shape_of(shape)
+    if not isinstance(layers, Sequence) or isinstance(layers, str) or not layers:
+        raise ValueError(f"layers is {layers!r}, expected a list of pairs: {PAIR}.")
+    maps, neurons = [], []
+    for i, pair in enumerate(layers):
+        layer, driven = _pair(i, pair)
+        try:
+            maps.append(on(layer, shape))
+        except ValueError as error:
+            raise ValueError(f"layer {i}: {error}") from None
+        neurons.append(driven)
+        shape = tuple(maps[-1].out_shape)
+    if len(shape) != 1:
+        raise ValueError(
+            f"layer {len(maps) - 1}: the last layer gives the shape {shown(shape)}, expected one number per class. End"
+            " with (otpe.layers.flatten() >> otpe.layers.dense(classes), neurons)."
+        )
+    return Network(layers=tuple(maps), neurons=tuple(neurons))
+
+
+def _pair(i: int, pair: Any) -> tuple[Any, Any]:
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        raise ValueError(f"layer {i} is {pair!r}, expected {PAIR}.")
+    layer, neurons = pair
+    if isinstance(layer, type) or not (isinstance(layer, Spec) or hasattr(layer, "apply")):
+        raise TypeError(
+            f"layer {i}: the map is {layer!r}, expected one such as otpe.layers.dense(10), or an object with in_shape,"
+            " out_shape, init and apply."
+        )
+    if isinstance(neurons, type) or not (hasattr(neurons, "step") or hasattr(neurons, "fire")):
+        raise TypeError(f"layer {i}: the neurons are {neurons!r}, expected neurons such as otpe.LIF(0.9).")
+    return layer, neurons
