@@ -4,7 +4,8 @@ from otpe import datasets, testing
 from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import Loss, accuracy, predict
-from otpe.network import Network, dense
+from otpe.build import network
+from otpe.networks import Network, dense
 from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
 from otpe.paper.config import ReproduceConfig
 from otpe.paper.run import reproduce
@@ -16,6 +17,7 @@ from otpe.runs.load import load
 from otpe.runs.result import Result
 from otpe.runs.task import Splits
 from otpe.runs.train import train
+from otpe.storage import load_network, save
 from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import Learned, StreamLearner
 from otpe.studies.align import Along, align
@@ -30,6 +32,6 @@ __all__ = [
     "Landscape", "LandscapeConfig", "LeakyIntegrator", "Learned", "LinearMap", "Loss", "Network", "Ostl", "Otpe", "Ottt", "PerNeuron", "ReproduceConfig",
     "Result", "Rtrl", "Rule", "Splits", "StreamConfig", "StreamLearner", "SweepConfig", "SweepResult", "TrainConfig",
     "accuracy", "align", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian",
-    "gradients", "landscape", "load", "online_pass", "predict", "report", "reproduce", "rule", "rules", "spike",
+    "gradients", "landscape", "load", "load_network", "network", "online_pass", "predict", "report", "reproduce", "rule", "rules", "save", "spike",
     "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular", "Uniform",
 ]  # fmt: skip

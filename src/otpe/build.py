@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from otpe.layers.compose import Spec, on, shape_of, shown
-from otpe.network import Network
+from otpe.networks import Network
 
 PAIR = "a map and its neurons, such as (otpe.layers.dense(10), otpe.LIF(0.9))"
 

@@ -20,7 +20,7 @@ from jax.core import Tracer
 from otpe import contents
 
 if TYPE_CHECKING:
-    from otpe.network import Network
+    from otpe.networks import Network
 
 
 # What a network is made of

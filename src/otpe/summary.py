@@ -3,14 +3,15 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import jax
+import jax.numpy as jnp
 
-from otpe import tables
+from otpe import neurons, tables
 from otpe.layers import WeightRows
 from otpe.layers.compose import parameters, words
 
 if TYPE_CHECKING:
-    from otpe.network import Network
+    from otpe.networks import Network
 
 
 def table(net: "Network") -> str:
@@ -20,7 +21,8 @@ def table(net: "Network") -> str:
     number per weight, such as "ostl", with dense traces; "–" for a map that cannot hold them.
     """
     head = ("layer", "map", "neurons", "output", "parameters", "trace per input", "trace per weight")
-    numbers = [(parameters(layer), *_trace_bytes(layer)) for layer in net.layers]
+    pairs = list(zip(net.layers, net.neurons, strict=True))
+    numbers = [(parameters(layer) + _trained(layer, neuron), *_trace_bytes(layer, neuron)) for layer, neuron in pairs]
     rows = [
         (str(i), words(layer), _neurons(neuron), "×".join(map(str, layer.out_shape)), *map(_shown, number))
         for i, (layer, neuron, number) in enumerate(zip(net.layers, net.neurons, numbers, strict=True))
@@ -29,17 +31,26 @@ def table(net: "Network") -> str:
     return tables.columns([head, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
 
 
-def _trace_bytes(layer: Any) -> tuple[int, int | None]:
+def _trained(layer: Any, neuron: Any) -> int:
+    """Number of trained numbers of the neurons."""
+    own = jax.eval_shape(lambda: neurons.trained(neuron, layer.out_shape, jnp.float32))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(own))
+
+
+def _trace_bytes(layer: Any, neuron: Any) -> tuple[int, int | None]:
+    """A trace has a number for each state of the neuron that it passes."""
+    if not parameters(layer):
+        return 0, 0
     inputs, outputs = math.prod(layer.in_shape), math.prod(layer.out_shape)
-    return 4 * (inputs + 1), 4 * layer.rows * outputs if isinstance(layer, WeightRows) else None
+    of_weights = 4 * layer.rows * outputs * neurons.states_of(neuron) if isinstance(layer, WeightRows) else None
+    return 4 * (inputs + 1) * len(neurons.poles(neuron)), of_weights
 
 
-def _neurons(neurons: Any) -> str:
-    name, leak = type(neurons).__name__, getattr(neurons, "leak", None)
+def _neurons(neuron: Any) -> str:
+    name, leak = type(neuron).__name__, getattr(neuron, "leak", None)
     if leak is None:
         return name
-    low, high = float(np.min(leak)), float(np.max(leak))
-    return f"{name} {low:.4g}" if low == high else f"{name} {low:.4g} to {high:.4g}"
+    return f"{name} {leak:.4g}" if isinstance(leak, float) else f"{name} {leak}"
 
 
 def _shown(number: int | None) -> str:

@@ -12,7 +12,7 @@ import tiny_events
 from tiny_runs import TINY, arguments
 
 import otpe
-from otpe import cli
+from otpe import cli, networks
 from otpe.datasets import from_arrays
 from otpe.runs import config, settings
 
@@ -214,7 +214,7 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, capsys):
 
 
 def test_the_leak_is_that_of_the_paper_in_both_places():
-    assert config.PAPER_LEAK == otpe.network.PAPER_LEAK
+    assert config.PAPER_LEAK == networks.PAPER_LEAK
 
 
 def test_settings_import_no_jax():

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from otpe import check
 from otpe.engine import Backend, Precision
 from otpe.losses import Loss, LossChoice, named
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule, rule, rules
 from otpe.training import gradients
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
 from otpe.rulebook.choose import TraceChoice
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from otpe import check, losses
 from otpe.engine import Backend, Engine, Precision, engine
 from otpe.losses import Loss, LossChoice, Readout, named
-from otpe.network import Network
+from otpe.networks import Network
 
 
 class Plane(NamedTuple):

@@ -14,7 +14,7 @@ import optax
 from otpe.analysis import state_bytes
 from otpe.bench.config import Mode
 from otpe.bench.timing import call_seconds
-from otpe.network import Network, dense
+from otpe.networks import Network, dense
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook import stepper
 from otpe.training import gradients, online_pass

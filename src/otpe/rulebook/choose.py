@@ -10,7 +10,7 @@ from otpe import check, neurons
 from otpe.engine import Backend, Engine, Precision, engine
 from otpe.layers import LinearMap, WeightRows
 from otpe.losses import LossChoice
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import stages
 from otpe.rulebook.base import NonLocal, Rule, StepForm, WholeSequence
 from otpe.rulebook.named import rule_and_loss

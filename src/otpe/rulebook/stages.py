@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from otpe import neurons, states
-from otpe.network import Layer, Network
+from otpe.networks import Layer, Network
 from otpe.neurons import Derivatives
 from otpe.rulebook.base import Decay, Decays, Now, Rule, cascade
 from otpe.states import Matrix, Vector

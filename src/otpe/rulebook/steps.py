@@ -20,7 +20,7 @@ from otpe import check, layers, losses, neurons, states
 from otpe.engine import Engine
 from otpe.layers import Current
 from otpe.losses import Loss
-from otpe.network import Layer, Network, bind, joined_gradient, map_params, walk
+from otpe.networks import Layer, Network, bind, joined_gradient, map_params, walk
 from otpe.rulebook import stages, traces
 from otpe.rulebook.base import Now, Rule, check_step
 from otpe.rulebook.stages import Average

@@ -22,7 +22,7 @@ from jax import Array
 
 from otpe import layers, neurons, scan, states
 from otpe.engine import Engine
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import stages
 from otpe.rulebook.base import Decays, Now, Rows, Rule
 

@@ -20,7 +20,7 @@ from otpe import layers, losses, neurons, scan, states
 from otpe.engine import Engine
 from otpe.layers import Current
 from otpe.losses import Loss
-from otpe.network import Layer, Network, bind, joined_gradient, output_type, walk
+from otpe.networks import Layer, Network, bind, joined_gradient, output_type, walk
 from otpe.rulebook import stages
 from otpe.rulebook.base import Rule
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe import contents, tensors
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.runs import checkpoint, folder, settings
 from otpe.runs.config import TrainConfig
 from otpe.runs.read import read_training

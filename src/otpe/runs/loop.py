@@ -25,7 +25,7 @@ from otpe.datasets import Dataset, SpikeBatch
 from otpe.datasets.contract import random_key
 from otpe.datasets.frameset import FrameSet
 from otpe.engine import Backend, Precision
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.choose import TraceChoice
 from otpe.runs.config import Mode

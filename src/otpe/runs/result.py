@@ -8,7 +8,7 @@ from typing import Any, get_origin, get_type_hints
 import jax
 
 from otpe import contents
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.runs import spread
 from otpe.runs.read import FORMAT, read_json
 

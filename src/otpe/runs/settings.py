@@ -11,7 +11,7 @@ from otpe import check
 from otpe.datasets import Binning
 from otpe.datasets.fetch import SOURCES
 from otpe.datasets.named import ENCODINGS, RECORDED, check_use
-from otpe.network import Network, dense
+from otpe.networks import Network, dense
 from otpe.rulebook import Rule
 from otpe.rulebook import rule as named_rule
 from otpe.runs.config import Settings, TrainConfig

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from otpe import memory
 from otpe.datasets.fetch import SOURCES
 from otpe.datasets.named import ENCODINGS
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
 from otpe.runs.config import Settings, TrainConfig
 from otpe.runs.task import Splits

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from otpe import contents, files, tensors
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.runs import checkpoint, load
 
 KIND = "weights along a training run"

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from otpe import check, files
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.runs import board, checkpoint, folder, loop, settings, size, task
 from otpe.runs.config import TrainConfig

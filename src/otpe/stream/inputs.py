@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from otpe.network import Network
+from otpe.losses import DEFAULT, Loss
+from otpe.networks import Network
 from otpe.stream.programs import NO_LABEL
 
 
@@ -31,9 +32,11 @@ def steps(net: Network, xs: Any) -> np.ndarray:
     return _checked(found, "xs")
 
 
-def label(net: Network, given: Any) -> np.ndarray:
-    """One label, as a 32-bit number."""
+def label(net: Network, given: Any, loss: Loss = DEFAULT) -> np.ndarray:
+    """One label as a 32-bit number, or a row of real numbers [classes] for a loss that takes them."""
     found = np.asarray(given)
+    if loss.takes_reals and np.issubdtype(found.dtype, np.floating):
+        return _targets(found, (net.classes,))
     if found.ndim or not np.issubdtype(found.dtype, np.integer):
         raise TypeError(
             f"label is {given!r}, expected a whole number from 0 to {net.classes - 1}; without one: observe_one(x)."
@@ -46,9 +49,11 @@ def label(net: Network, given: Any) -> np.ndarray:
     return found.astype(np.int32)
 
 
-def labels(net: Network, given: Any, count: int) -> np.ndarray:
-    """One for all steps or one for each, −1 for none."""
+def labels(net: Network, given: Any, count: int, loss: Loss = DEFAULT) -> np.ndarray:
+    """One for all steps or one for each, −1 for none; or rows of real numbers for a loss that takes them."""
     found = np.asarray(given)
+    if loss.takes_reals and np.issubdtype(found.dtype, np.floating):
+        return _targets(found, (count, net.classes))
     if not np.issubdtype(found.dtype, np.integer):
         raise TypeError(f"labels are of type {found.dtype}, expected whole numbers, −1 for a step without one.")
     if found.shape not in ((), (count,)):
@@ -61,6 +66,14 @@ def labels(net: Network, given: Any, count: int) -> np.ndarray:
             f" has {net.classes} outputs. Build it with more if classes may come that are not known yet."
         )
     return np.ascontiguousarray(np.broadcast_to(found, (count,)), np.int32)
+
+
+def _targets(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if found.shape not in (shape, shape[1:]) or not found.ndim or not np.isfinite(found).all():
+        raise ValueError(
+            f"targets have the shape {list(found.shape)}, expected {list(shape)}: finite numbers, one per output."
+        )
+    return np.ascontiguousarray(np.broadcast_to(found, shape), np.float32)
 
 
 def _numbers(given: Any, what: str) -> np.ndarray:

@@ -20,10 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from otpe import check, contents, tensors
-from otpe.network import Network
+from otpe import check, contents, losses, neurons, storage, tensors
+from otpe.layers import WeightRows
+from otpe.networks import Network
+from otpe.losses import LossChoice
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
+from otpe.rulebook.named import rule_and_loss
 from otpe.runs import checkpoint
 from otpe.stream import described, forks, inputs, size
 from otpe.stream.cell import Cell, Program
@@ -79,9 +82,11 @@ class StreamLearner:
       optimizer: any optax optimizer; by default Adamax with learning rate 1e-3.
       seed: of the initial weights.
       params: initial weights, such as those of `otpe.train`, instead. Finite numbers.
+      loss: as in `otpe.gradients`. With "mse", or a function of your own, a label may be a row of real numbers, one per
+        output.
       every: update the weights after this many steps with a label, by their mean gradient.
-      score_leak: what is left of the scores after a step; by default the leak of the output neurons. 1.0: spikes are
-        counted from the last `reset` on, as the paper does.
+      score_leak: what is left of the scores after a step; by default the leak of the output neurons, and 0 for outputs
+        that do not spike. 1.0: spikes are counted from the last `reset` on, as the paper does.
       delay: labels may come as many steps late, see `label_late`. The network of now predicts; each step is learned
         from when so many have followed it, with the label it has got by then.
       decay: share of every weight that an update takes away, for long lives.
@@ -99,6 +104,7 @@ class StreamLearner:
         seed: int = 0,
         *,
         params: Any = None,
+        loss: LossChoice = None,
         every: int = 1,
         delay: int = 0,
         score_leak: float | None = None,
@@ -111,13 +117,20 @@ class StreamLearner:
         check.optimizer(optimizer)
         check.count("every", every, 2**31 - 1)
         self.delay = check.whole("delay", delay, 2**31)
-        leak = net.readout_leak if score_leak is None else score_leak
+        usual = net.readout_leak if neurons.is_spiking(net.neurons[-1]) else 0.0
+        leak = usual if score_leak is None else score_leak
         check.number("score_leak", leak, "a number from 0 to 1", lambda x: 0 <= x <= 1)
         check.number("decay", decay, "a share from 0 to below 1", lambda x: 0 <= x < 1)
         if limit is not None:
             check.number("limit", limit, "a finite number above 0", lambda x: 0 < x < float("inf"))
-        self.rule = named_rule(rule)
-        form = stepper(net, self.rule, traces="dense")
+        self.rule, self.loss = rule_and_loss(rule, loss)
+        if self.delay and self.loss.takes_reals:
+            raise ValueError(
+                f"delay is {self.delay} and the loss is {self.loss.name!r}, whose targets may be real numbers. Labels that"
+                " come late are whole numbers: use a loss on labels, or no delay."
+            )
+        check.targets(net, self.loss, np.zeros(1, int), 1)
+        form = stepper(net, self.rule, traces=_traces(net, self.rule), loss=self.loss)
         self._how = How(net, form, ByValue(optimizer), every, delay > 0, float(leak), float(decay), limit)
         size.check(self._how)
         self._run = programs(self._how)
@@ -164,7 +177,7 @@ class StreamLearner:
 
     def learn_one(self, x: Any, label: Any) -> float:
         """Take this time step, and learn from its label. Returns the loss, which is of before."""
-        x, y = inputs.step(self.net, x), inputs.label(self.net, label)
+        x, y = inputs.step(self.net, x), inputs.label(self.net, label, self.loss)
         if self.delay:
             return float(self.learn_many(x[None], y).losses[0])
         told = self._step(self._run.learn, x, y)
@@ -188,10 +201,11 @@ class StreamLearner:
         learner behind any of the steps; `steps` tells how many were taken.
         """
         xs = inputs.steps(self.net, xs)
-        labels = inputs.labels(self.net, labels, len(xs))
+        labels = inputs.labels(self.net, labels, len(xs), self.loss)
         if self.delay:
             return self._later(xs, labels)
-        run = self._run.mixed_many if (labels == NO_LABEL).any() else self._run.learn_many
+        some_without = labels.ndim == 1 and (labels == NO_LABEL).any()
+        run = self._run.mixed_many if some_without else self._run.learn_many
         return self._in_blocks(run, xs, labels)
 
     def observe_many(self, xs: Any) -> Learned:
@@ -264,7 +278,7 @@ class StreamLearner:
             text = f"{path} was not written: {unsound[0]} has numbers that are not finite. {REMEDY}"
             raise NotFiniteError(text, host.steps)
         said = more | {
-            "net": described.network(how.net),
+            "net": storage.described(how.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
             "optimizer": described.optimizer(how.optimizer.value),
             "begins": host.begins,
@@ -275,6 +289,7 @@ class StreamLearner:
                 "decay": how.decay,
                 "limit": how.limit,
             },
+            "loss": storage.loss_described(self.loss),
             "steps": host.steps,
             "labelled": host.labelled,
         }
@@ -291,11 +306,13 @@ class StreamLearner:
         net: Network | None = None,
         rule: str | Rule | None = None,
         optimizer: optax.GradientTransformation | None = None,
+        loss: LossChoice = None,
     ) -> "StreamLearner":
-        """What `save` wrote. `net`, `rule`, `optimizer`: needed where they are of your own making."""
+        """What `save` wrote. `net`, `rule`, `optimizer`, `loss`: needed where they are of your own making."""
         path = Path(path)
         arrays, said = tensors.read(path, KIND, SAID)
-        for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer)):
+        said = {"loss": storage.loss_described(losses.DEFAULT), **said}
+        for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer), ("loss", loss)):
             if given is None and said[name] is None:
                 raise ValueError(
                     f"{path} was saved with {name} of your own, which a file cannot hold. Hand it over:"
@@ -307,11 +324,12 @@ class StreamLearner:
             check.optimizer(optimizer)
         rule = None if rule is None else named_rule(rule)
         with contents.reading(path):
-            net = described.network_of(said["net"]) if net is None else net
+            net = storage.network_of(said["net"]) if net is None else net
             optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
-            learner = cls(net, said["rule"] if rule is None else rule, optimizer, **said["settings"])
+            loss = losses.Loss(**said["loss"]) if loss is None else loss
+            learner = cls(net, said["rule"] if rule is None else rule, optimizer, loss=loss, **said["settings"])
             waiting = Waiting(*(arrays.pop(f"waiting/{name}") for name in Waiting._fields))
-        arrays = {name: array for name, array in arrays.items() if not name.startswith(MORE)}
+        arrays = {_current(name): array for name, array in arrays.items() if not name.startswith(MORE)}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
         if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:
             raise ValueError(f"{path} was saved with another network, rule or optimizer than the ones given.")
@@ -361,7 +379,7 @@ class StreamLearner:
         waiting, steps, labelled, begins = self._cell.host
         count = len(of_each[0])
         if len(of_each) > 1:
-            labelled += int((of_each[1] != NO_LABEL).sum())
+            labelled += count if of_each[1].ndim > 1 else int((of_each[1] != NO_LABEL).sum())
         if self.delay:
             xs = of_each[0]
             then, waiting = waiting.join(Waiting(*of_each), self.delay)
@@ -371,6 +389,19 @@ class StreamLearner:
         if np.isinf(learned.losses).any():
             raise _not_finite(steps + 1 + int(np.isinf(learned.losses).argmax()), steps + count)
         return learned
+
+
+def _traces(net: Network, rule: Rule) -> Any:
+    """Dense traces win for a single stream, where every map can hold them."""
+    return "dense" if all(isinstance(layer, WeightRows) for layer in net.layers) else "auto"
+
+
+def _current(name: str) -> str:
+    """The place of an array as it is called now; version 0.1 called some otherwise."""
+    if name.startswith("state.layers."):
+        for old, new in ((".u", ".neurons"), (".ρ", ".A")):
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+    return name
 
 
 def _plain(memory: Memory) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import optax
 from jax import Array
 
 from otpe import scan
-from otpe.network import Network, one_step
+from otpe.networks import Network, one_step
 from otpe.rulebook.base import StepForm
 from otpe.stream.cell import Program
 from otpe.training.optimizer import ByValue

@@ -10,7 +10,7 @@ import numpy as np
 from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch
 from otpe.engine import Backend, Precision
-from otpe.network import Network
+from otpe.networks import Network
 
 REFERENCE = "bptt"  # whose plane it is
 Runs = Mapping[str, tuple[np.ndarray, Any]]  # by rule: steps [K], parameters [K, S, ...]

@@ -9,7 +9,7 @@ import optax
 from jax import Array
 
 from otpe.losses import Readout
-from otpe.network import Network
+from otpe.networks import Network
 
 
 def autodiff(

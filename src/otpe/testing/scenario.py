@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe.layers import Dense
-from otpe.network import Network, dense
+from otpe.networks import Network, dense
 from otpe.rulebook import rule
 from otpe.surrogates import Surrogate, fast_sigmoid
 from otpe.testing.oracles import require

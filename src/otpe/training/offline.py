@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from otpe import check, scan
 from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
 from otpe.losses import Loss, LossChoice, is_timed
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule, whole
 from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule_and_loss

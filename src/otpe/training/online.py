@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from otpe import check, scan
 from otpe.engine import Backend, Engine, Precision, engine
 from otpe.losses import Loss, LossChoice, is_timed
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.base import StepForm
 from otpe.rulebook.choose import TraceChoice, stepper

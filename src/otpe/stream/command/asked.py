@@ -8,7 +8,7 @@ from typing import Any
 from otpe import check
 from otpe.datasets.heidelberg import ENDINGS
 from otpe.datasets.named import ENCODINGS
-from otpe.network import Network
+from otpe.networks import Network
 from otpe.rulebook import rule as named_rule
 from otpe.runs import settings
 from otpe.runs.config import TrainConfig

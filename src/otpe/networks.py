@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from otpe import check, layers, neurons, scan, states
+from otpe import check, layers, neurons, scan, states, summary
 from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
 from otpe.layers import Current, DenseLayer, LinearMap
 from otpe.neurons import LIF, Reset
@@ -127,6 +127,10 @@ class Network:
         s = check.step_spikes(self, params, x, batch).astype(dtype)
         state, outputs = one_step(self, params, state, s)
         return state, outputs[-1]
+
+    def __str__(self) -> str:
+        """A table of layers, shapes, parameters and bytes of traces."""
+        return summary.table(self)
 
 
 class Layer(NamedTuple):
