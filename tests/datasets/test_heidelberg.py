@@ -95,7 +95,7 @@ def test_a_folder_of_a_camera(root):
 
 
 FOLDERS = [
-    ({}, r"neither units nor shape is given, and a folder does not tell. Say how many units there are"),
+    ({}, r"neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as 2 34 34"),
     ({"shape": 12}, r"shape is 12, expected the shape of the units, such as \(2, 34, 34\)"),
     ({"shape": (3, -4)}, r"shape is -4, expected a whole number above 0"),
     ({"shape": (3, 4), "units": 13}, r"units is 13 and shape is \(3, 4\), which has 12 units. Give one of them"),

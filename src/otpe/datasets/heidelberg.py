@@ -97,7 +97,10 @@ def folder(
 def axes_of(units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
     """The shape of the units of a folder, of which one setting or the other tells."""
     if units is None and shape is None:
-        raise ValueError("neither units nor shape is given, and a folder does not tell. Say how many units there are.")
+        raise ValueError(
+            "neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as"
+            " 2 34 34."
+        )
     if shape is None:
         return (check.count("units", units),)
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
