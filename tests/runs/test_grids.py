@@ -10,7 +10,7 @@ import pytest
 from tiny_runs import TINY
 
 import otpe
-from otpe import cli
+from otpe import cli, memory
 from otpe.datasets import from_arrays, moving_shapes
 from otpe.runs import size, task
 from otpe.runs.config import TrainConfig
@@ -92,6 +92,14 @@ def test_three_datasets_that_differ_in_shape(take, tmp_path):
     odd = data._replace(**{take: getattr(data, take).flat()})
     with pytest.raises(ValueError, match=rf"shapes and classes of the datasets differ: .*{take} has \[24\] and 3"):
         otpe.train(replace(TINY, dataset="mine", out=tmp_path / "run"), data=odd)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_grid_that_does_not_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "device", lambda: 1e8)
+    config = replace(SHAPES, size=2000, hidden=(), seeds=2, out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"size is 2000, with .*: the weights and .* Make size smaller"):
+        otpe.train(config)
     assert not list(tmp_path.iterdir())
 
 

@@ -105,7 +105,7 @@ def moving_shapes(
     """Shapes that move over a grid of `size` × `size` pixels, seen by a camera of events.
 
     Args:
-      label: what is to be told: one of eight directions, or one of five shapes. The other one is random.
+      label: what the label says: one of eight directions, or one of five shapes. The other is random.
       size: height and width of the grid, in pixels.
       time_steps: T.
       noise: the probability of a background event, in each pixel, channel and time step.
@@ -210,9 +210,9 @@ def _inside(kind: Array, x: Array, y: Array) -> Array:
 def _noise(data: MovingShapes, key: Array, batch: int) -> Array:
     """Background events [T, B, 2, size, size].
 
-    A random number for each entry would take ten times as long as the shapes do. The gaps from one event to the next
-    are drawn instead, which have a geometric distribution. There are more gaps than a sample has room for, but for one
-    chance in 10¹⁴.
+    A random number for each entry would take ten times as long as everything else. So we draw the gaps from one event
+    to the next, which have a geometric distribution. There are enough gaps to reach the end of a sample, except with a
+    probability below 10⁻¹⁴.
     """
     entries = data.steps * data.units
     expected = entries * data.noise

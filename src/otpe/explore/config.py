@@ -51,7 +51,7 @@ class DataConfig:
     standardize: Literal["batch", "fixed"] = "batch"
     """Values by the extremes of each mini-batch, as the authors do, or by fixed ones (t-randman, r-randman)."""
     label: Literal["direction", "shape"] = "direction"
-    """What is to be told of a moving shape (moving-shapes)."""
+    """What the label says: in which direction a shape moves, or which shape it is (moving-shapes)."""
     size: int = 34
     """Height and width of the grid, in pixels (moving-shapes)."""
     noise: float = 0.001

@@ -42,7 +42,7 @@ class Settings:
     time_steps: int = 50
     """Time steps of a sample (t-randman, r-randman, moving-shapes)."""
     label: Literal["direction", "shape"] = "direction"
-    """What is to be told of a moving shape (moving-shapes)."""
+    """What the label says: in which direction a shape moves, or which shape it is (moving-shapes)."""
     size: int = 34
     """Height and width of the grid, in pixels (moving-shapes)."""
     noise: float = 0.001

@@ -50,12 +50,13 @@ def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, sha
     """
     seeds, (steps, units, classes), batch = config.seeds, shape, config.batch
     widths = tuple(prod(layer.out_shape) for layer in net.layers)
-    network = {"hidden": widths[:-1], "units": units, "classes": classes, "seeds": seeds}
+    inputs = {"size": config.size} if config.dataset == SHAPES else {"units": units}  # as the setting is called
+    network = {"hidden": widths[:-1], **inputs, "classes": classes, "seeds": seeds}
     states = seeds * 2 * _state(net, optimizer)
     memory.refuse_more("the weights and the state of the optimizer", states, network)
     samples = {"batch": batch, _name_of_steps(config): steps, "seeds": seeds}
     least = states + seeds * steps * batch * units
-    memory.refuse_more("a mini-batch of spikes, with the weights,", least, {**samples, "units": units})
+    memory.refuse_more("a mini-batch of spikes, with the weights,", least, {**samples, **inputs})
     if config.mode == "online" or not rule.has_whole:
         traces = config.traces if config.mode == "online" else "auto"
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
