@@ -104,7 +104,7 @@ def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, ve
     runs, left_out = planned(config, own_data=data is not None)
     if data is None:
         _check_sizes(config, runs, size.expected(config))
-    splits = task.named(config) if data is None else task.given(data)
+    splits = task.flattened(task.named(config) if data is None else task.given(data))
     _check_sizes(config, runs, size.found(splits))
     settings.network(config, splits.train.units, len(splits.train.names))
     whose = {} if verb == "compare" else {"own_study": verb}

@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from otpe import check
-from otpe.datasets import Binning
+from otpe.datasets import Binning, MovingShapes, moving_shapes
 from otpe.datasets.fetch import SOURCES
-from otpe.datasets.named import ENCODINGS, RECORDED, check_use
+from otpe.datasets.heidelberg import axes_of
+from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
 from otpe.networks import Network, dense
 from otpe.rulebook import Rule
 from otpe.rulebook import rule as named_rule
@@ -23,10 +24,12 @@ SURROGATES: dict[str, Any] = {
     "gaussian": gaussian,
 }  # fmt: skip
 USED_BY = {
-    **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha", "time_steps"), ENCODINGS),
-    **dict.fromkeys(("valid_samples", "test_samples"), ENCODINGS),
+    **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha"), ENCODINGS),
+    **dict.fromkeys(("time_steps", "valid_samples", "test_samples"), DRAWN),
+    **dict.fromkeys(("label", "size", "noise"), (SHAPES,)),
     **dict.fromkeys(("root", "bins", "dt", "max_steps", "binary", "pool"), RECORDED),
     "units": (*ENCODINGS, "folder"),
+    "shape": ("folder",),
     "validation": ("shd", "folder"),
 }
 COUNTS = ("steps", "batch", "seeds", "draws", "every", "eval_every", "valid_samples", "test_samples", "keep")
@@ -77,8 +80,9 @@ def check_kind(config: Any, kind: type) -> None:
 def plain(config: Config) -> Config:
     """The same settings, with numbers of numpy as numbers of Python, which JSON has too."""
     found = {field.name: getattr(config, field.name) for field in fields(config)}
-    if isinstance(config.hidden, tuple | list):
-        found["hidden"] = tuple(map(_plain, config.hidden))
+    for name in ("hidden", "shape"):
+        if isinstance(found.get(name), tuple | list):
+            found[name] = tuple(map(_plain, found[name]))
     return type(config)(**{name: _plain(value) for name, value in found.items()})
 
 
@@ -88,20 +92,30 @@ def _plain(value: Any) -> Any:
 
 def check_data(config: Settings) -> None:
     check_use(config.dataset, config, USED_BY)
-    if config.dataset == "folder" and config.units is None:
-        raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as 700.")
+    if config.dataset == SHAPES:
+        shapes(config)
     if config.dataset in ENCODINGS:
         for name in ("classes", "units", "dims", "time_steps"):
             if name != "units" or config.units is not None:
                 check.count(name, getattr(config, name), MOST - 1)
         check.whole("manifolds", config.manifolds, 2**32)
     if config.dataset in RECORDED:
-        units = SOURCES[config.dataset].units if config.dataset in SOURCES else check.count("units", config.units)
         if config.max_steps is not None and config.dt is None:
             raise ValueError(f"max_steps is {config.max_steps} without dt. Give dt as well, or bins instead.")
         if config.max_steps is not None:
             check.count("max_steps", config.max_steps)
-        binning(config).checked(units)
+        binning(config).checked(recorded_shape(config))
+
+
+def shapes(config: Settings) -> MovingShapes:
+    return moving_shapes(config.label, size=config.size, time_steps=config.time_steps, noise=config.noise)
+
+
+def recorded_shape(config: Settings) -> tuple[int, ...]:
+    """Of the units of recordings, as their files have them."""
+    if config.dataset in SOURCES:
+        return (SOURCES[config.dataset].units,)
+    return axes_of(config.units, config.shape or None)
 
 
 def binning(config: Settings) -> Binning:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from otpe.datasets import Dataset, folder, randman, shd, ssc
+from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
+from otpe.datasets.contract import shape_of
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import Split
-from otpe.datasets.named import ENCODINGS, NAMES
+from otpe.datasets.named import ENCODINGS, NAMES, SHAPES
 from otpe.runs.config import Settings
-from otpe.runs.settings import Config, binning
+from otpe.runs.settings import Config, binning, recorded_shape, shapes
 
 
 class Splits(NamedTuple):
@@ -50,13 +51,15 @@ def named(config: Settings) -> Splits:
             standardize=config.standardize,
         )
         return Splits(data, data, data)
+    if config.dataset == SHAPES:
+        return Splits(*[shapes(config)] * 3)
     root, bins = config.root or Path("data") / config.dataset, binning(config)
     if config.dataset == "ssc":
         return Splits(*(ssc(root, split, bins) for split in SPLITS))
     if config.dataset == "shd":
         return Splits(*(shd(root, split, bins, validation=config.validation) for split in SPLITS))
-    units = config.units or 0
-    return Splits(*(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS))
+    shape = recorded_shape(config)
+    return Splits(*(folder(root, split, bins, shape=shape, validation=config.validation) for split in SPLITS))
 
 
 def of_own(config: Config, data: Any) -> Config:
@@ -73,7 +76,8 @@ def given(data: Any) -> Splits:
         raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
     splits = Splits(*data)
     for name, dataset in splits._asdict().items():
-        missing = [part for part in ("steps", "units", "names", "batch") if not hasattr(dataset, part)]
+        shape = "units" if hasattr(dataset, "units") else "shape"  # flat data of one's own may have units alone
+        missing = [part for part in ("steps", shape, "names", "batch") if not hasattr(dataset, part)]
         if missing:
             raise TypeError(
                 f"data.{name} is a {type(dataset).__name__} without {', '.join(missing)}, expected a dataset such as"
@@ -84,14 +88,27 @@ def given(data: Any) -> Splits:
                 f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
                 " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
+        says, gives = shape_of(dataset), jax.eval_shape(lambda data: data.batch(0, 0, 1).spikes, dataset).shape[2:]
+        if says != gives:
+            raise ValueError(
+                f"data.{name} says that its time steps have the shape {list(says)}, but those of its batches have"
+                f" {list(gives)}. Make its `shape` {gives}."
+            )
     return splits
+
+
+def flattened(splits: Splits) -> Splits:
+    """For a network of dense layers. What is one dataset stays one."""
+    made = {id(dataset): flat(dataset) for dataset in splits}
+    return Splits(*(made[id(dataset)] for dataset in splits))
 
 
 def check_shapes(splits: Splits, batch: int) -> None:
     """Do the three fit together, and is there a mini-batch to learn from?"""
-    shapes = {name: (dataset.units, len(dataset.names)) for name, dataset in splits._asdict().items()}
-    if len(set(shapes.values())) > 1:
-        raise ValueError(f"units and classes of the datasets differ: {shapes}. Expected the same in all three.")
+    found = {name: (list(shape_of(dataset)), len(dataset.names)) for name, dataset in splits._asdict().items()}
+    if any(each != found["train"] for each in found.values()):
+        listed = ", ".join(f"{name} has {shape} and {classes}" for name, (shape, classes) in found.items())
+        raise ValueError(f"shapes and classes of the datasets differ: {listed}. Expected the same in all three.")
     train = splits.train
     if isinstance(train, FrameSet) and batch > len(train):
         raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 
 from otpe import check, files
+from otpe.datasets.contract import shape_of
 from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.runs import board, checkpoint, folder, loop, settings, size, task
@@ -68,7 +69,7 @@ def prepared(
         board.check_installed()
     splits = _splits(config, chosen, data, net, optimizer)
     network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
-    _check_fit(network, splits)
+    check_fit(network, splits)
     exam = task.exam(splits.valid, task.VALID, config.valid_samples, config.batch)
     recipe = _recipe(config, chosen, network, optimizer, exam)
     networks = _networks(config, splits)
@@ -103,7 +104,7 @@ def _splits(
     splits = task.named(config) if data is None else task.given(data)
     task.check_shapes(splits, config.batch)
     check_size(config, rule, size.found(splits), net, optimizer)
-    return splits
+    return task.flattened(splits) if net is None else splits
 
 
 def check_size(
@@ -169,13 +170,16 @@ def _recipe(
     )
 
 
-def _check_fit(net: Network, splits: Splits) -> None:
+def check_fit(net: Network, splits: Splits) -> None:
+    """Does the network take what the data gives? Units in one row and channels of pixels are never taken as equal."""
     check.network(net)
-    inputs, classes = splits.train.units, len(splits.train.names)
-    if math.prod(net.layers[0].in_shape) != inputs or net.classes < classes:
+    takes, gives, classes = tuple(net.layers[0].in_shape), shape_of(splits.train), len(splits.train.names)
+    if takes != gives:
+        flatten = "Use otpe.datasets.flat on the data" if takes == (math.prod(gives),) else "Build the network for it"
+        raise ValueError(f"net takes inputs of the shape {list(takes)}, but the data has {list(gives)}. {flatten}.")
+    if net.classes < classes:
         raise ValueError(
-            f"net takes {list(net.layers[0].in_shape)} inputs and has {net.classes} outputs, but the data has {inputs}"
-            f" units and {classes} classes. Build it with otpe.dense([{inputs}, ..., {classes}])."
+            f"net has {net.classes} outputs, but the data has {classes} classes. Build it with {classes} outputs."
         )
 
 

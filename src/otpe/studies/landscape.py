@@ -12,7 +12,7 @@ from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Tabl
 from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
-from otpe.datasets.named import ENCODINGS
+from otpe.datasets.named import DRAWN
 from otpe.runs import compare, guards, settings, size, snapshots, spread, task
 from otpe.runs.compare import Comparison
 from otpe.runs.config import CompareConfig, Settings
@@ -63,7 +63,7 @@ def prepared_landscape(config: LandscapeConfig, *, data: Splits | None = None) -
 def _check_size(config: LandscapeConfig, shape: size.Shape) -> None:
     """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
     memory.refuse_more("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
-    if config.dataset in ENCODINGS:
+    if config.dataset in DRAWN:
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
         memory.refuse_more("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
