@@ -141,6 +141,11 @@ def causes(neuron: Any) -> dict[str, Vector]:
     return _facts(neuron).causes
 
 
+def acting(neuron: Any, state: Any, trained: Any) -> dict[str, Array]:
+    """How much each trained number acts on the next step: x in `trained`, for a bound neuron in this state."""
+    return {name: x for name, (x, _) in neuron.causes(state).items() if name in trained} if trained else {}
+
+
 def poles(neuron: Any) -> tuple[int, ...]:
     """The states that a current passes on its way to the output, in this order, the membrane last.
 
@@ -149,7 +154,7 @@ def poles(neuron: Any) -> tuple[int, ...]:
     return _facts(neuron).poles
 
 
-def leaks(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) -> Matrix:
+def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) -> Matrix:
     """A⁰: A without spikes, for the layer as a whole. Leaks that differ within a layer are replaced by their mean.
 
     `values` as from the function of that name; None: as they are before any training.

@@ -41,7 +41,8 @@ def kernel(
 
     There is none if the step closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each
     other, which they should not; or if it uses a function, or a 16-bit type, that kernels do not know. `interpret` runs
-    it as ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in `xs`.
+    it as ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in
+    `xs`.
     """
     steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
     carry_0 = settled(step, fixed, carry, x_0)
