@@ -11,9 +11,9 @@ from otpe.testing.checks import CHECKS, check_rule
 from otpe.testing.layers import check_layer
 from otpe.testing.learners import check_learner
 from otpe.testing.oracles import autodiff, relative_error
-from otpe.testing.scenario import Scenario, assert_live, scenario
+from otpe.testing.scenario import Scenario, assert_live, scenario, scenario_on
 
 __all__ = [
     "CHECKS", "Scenario", "assert_live", "autodiff", "check_layer", "check_learner", "check_rule", "relative_error",
-    "scenario",
+    "scenario", "scenario_on",
 ]  # fmt: skip

@@ -1,0 +1,220 @@
+"""The ten statements for every neuron, map, reset and surrogate, on few networks that mix them."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from theory import networks
+from theory.cases import LOCAL, assert_differ, assert_same
+from theory.networks import NETWORKS, live
+from theory.reference import gradients as reference
+
+import otpe
+from otpe.testing import autodiff
+
+every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
+every_rule = pytest.mark.parametrize("rule", LOCAL)
+
+
+def exact(case, rule="bptt", readout="spikes", **options):
+    return otpe.gradients(*case, rule=otpe.rule(rule, readout=readout), **options)
+
+
+def test_the_networks_have_everything():
+    pairs, surrogates, maps = set(), set(), set()
+    for make in NETWORKS.values():
+        net = make()
+        for layer, neuron in zip(net.layers, net.neurons, strict=True):
+            pairs.add((type(neuron).__name__, getattr(neuron, "reset", None)))
+            surrogates.add(type(getattr(neuron, "surrogate", None)).__name__)
+            maps.update(type(part).__name__ for part in getattr(layer, "parts", [layer]))
+    resets = {(kind, reset) for kind in ("LIF", "CubaLIF", "AdaptiveLIF") for reset in ("subtract", "zero", "none")}
+    assert pairs == resets | {("LeakyIntegrator", None)}
+    assert surrogates >= {"fast_sigmoid", "superspike", "arctan", "triangular", "gaussian", "function"}
+    assert maps == {"ConvLayer", "PoolLayer", "FlattenLayer", "DenseLayer", "MaskedLayer"}
+
+
+# Statement 2
+
+
+@pytest.mark.parametrize(("name", "readout"), [("plane", "spikes"), ("line", "leaky"), ("unreset", "spikes"), ("short", "leaky")])  # fmt: skip
+def test_bptt_and_rtrl_equal_autodiff(name, readout):
+    """Trained leaks too."""
+    case = live(NETWORKS[name])
+    wanted = autodiff(*case, readout=readout)
+    assert_same(exact(case, readout=readout), wanted)
+    assert_same(exact(case, "rtrl", readout), wanted)
+
+
+# Statement 1. The reference has the per-step form, so these three are equal.
+
+
+@every_rule
+@every_network
+def test_every_rule_equals_the_plain_reference(make, rule):
+    case = live(make)
+    assert_same(otpe.gradients(*case, rule=rule)[1], reference(case, rule))
+
+
+PLANE = [("plane", rule, "dense") for rule in LOCAL]
+FACTORED = [("plane", rule, "factored") for rule in ("ostl", "otpe", "f-deep-otpe")]
+LINE = [("line", "f-otpe", "dense"), ("line", "f-approx-deep-otpe", "dense"), ("line", "f-deep-otpe", "factored")]
+SHORT = [("short", "deep-otpe", "dense"), ("short", "deep-otpe", "factored")]
+
+
+@pytest.mark.parametrize(("name", "rule", "traces"), [*PLANE, *FACTORED, *LINE, *SHORT])
+def test_per_step_form_equals_whole_sequence_form(name, rule, traces):
+    """Gradients of trained leaks too."""
+    case = live(NETWORKS[name])
+    wanted = otpe.gradients(*case, rule=rule, form="whole")
+    assert_same(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted)
+
+
+# Statement 3
+
+
+@every_rule
+def test_one_step_makes_every_rule_exact(rule):
+    net, params, spikes, labels = live(networks.plane)
+    case = net, params, spikes[:1], labels
+    assert_same(otpe.gradients(*case, rule=rule), autodiff(*case, readout=otpe.rule(rule).readout))
+
+
+@every_rule
+def test_leak_zero_makes_every_rule_exact(rule):
+    case = live(networks.forgetful)
+    assert_same(otpe.gradients(*case, rule=rule), autodiff(*case, readout=otpe.rule(rule).readout))
+
+
+# Statement 4
+
+
+@every_network
+def test_output_layer_of_ostl_and_otpe_is_exact(make):
+    """Weights and trained leaks."""
+    case = live(make)
+    for rule in ("ostl", "otpe", "deep-otpe", "f-otpe", "f-deep-otpe"):
+        wanted = autodiff(*case, readout=otpe.rule(rule).readout)[1]
+        assert_same(otpe.gradients(*case, rule=rule)[1][-1], wanted[-1])
+
+
+# Statements 5 and 6: what a spike does to its own neuron, the adaptation too, is kept out of the gradient.
+
+
+@pytest.mark.parametrize("make", [networks.one_cuba, networks.one_adaptive])
+def test_one_layer_of_ottt_is_bptt_without_the_reset(make):
+    """Weights, and leaks that all neurons share."""
+    case = live(make)
+    wanted = autodiff(*case, detach_reset=(0,))
+    assert_same(otpe.gradients(*case, rule="ottt"), wanted)
+    assert_differ(wanted[1], autodiff(*case)[1])
+
+
+@pytest.mark.parametrize("make", [networks.adaptive_below_cuba, networks.cuba_below_adaptive])
+def test_one_hidden_layer_of_otpe_is_bptt_without_the_reset_of_the_output(make):
+    case = live(make)
+    wanted = autodiff(*case, detach_reset=(1,))[1][0]
+    assert_same(otpe.gradients(*case, rule="otpe")[1][0], wanted)
+    assert_differ(wanted, autodiff(*case)[1][0])
+
+
+# Statement 7, and the deep rules through the poles of current-based layers
+
+
+@pytest.mark.parametrize("make", [networks.linear, networks.linear_readout])
+def test_linear_neurons_make_deep_rules_exact_at_every_depth(make):
+    """Weights and trained leaks."""
+    case = live(make)
+    for rule in ("deep-otpe", "approx-deep-otpe", "f-deep-otpe", "f-approx-deep-otpe"):
+        assert_same(otpe.gradients(*case, rule=rule), autodiff(*case, readout=otpe.rule(rule).readout))
+
+
+def test_linear_neurons_make_the_approximations_equal():
+    case = live(networks.linear)
+    for approximate, full in (("approx-otpe", "otpe"), ("f-approx-otpe", "f-otpe"), ("ottt", "ostl")):
+        assert_same(otpe.gradients(*case, rule=approximate), otpe.gradients(*case, rule=full))
+    assert_differ(otpe.gradients(*case, rule="otpe")[1][0].kernel, exact(case)[1][0].kernel, by=0.1)
+
+
+# Statement 8
+
+
+@pytest.mark.parametrize(("name", "rule"), [("plane", "otpe"), ("plane", "f-deep-otpe"), ("short", "deep-otpe")])
+def test_factored_traces_learn_what_dense_traces_do(name, rule):
+    """Many optimizer updates, of trained leaks too."""
+    case, optimizer = live(NETWORKS[name]), optax.adamax(1e-2)
+    found = []
+    for traces in ("dense", "factored"):
+        params, state = case.params, optimizer.init(case.params)
+        for _ in range(4):
+            params, state, losses = otpe.online_pass(
+                case.net, params, state, *case[2:], rule=rule, optimizer=optimizer, traces=traces
+            )
+        found.append((params, losses))
+    dense, factored = found
+    assert_differ(dense[0][0].current_leak, case.params[0].current_leak, by=1e-3)
+    assert_same(factored, dense)
+
+
+# Statement 9
+
+
+@every_network
+def test_on_a_live_network_all_rules_differ(make):
+    case = live(make)
+    names = [name for name in otpe.rules() if name != "rtrl"]
+    whole = make is networks.unreset  # its first layer has nothing that OTTT forgets
+    first = {name: grads if whole else grads[0].kernel for name, grads in zip(names, found(case, names), strict=True)}
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            assert_differ(first[a], first[b])
+
+
+def found(case, names):
+    return [otpe.gradients(*case, rule=name)[1] for name in names]
+
+
+# Statement 10
+
+
+@pytest.mark.parametrize("rule", LOCAL)
+def test_state_has_the_size_of_the_equations(rule):
+    """Numbers per sample: k per weight and per neuron for the traces of each kind, one per weight for each filter."""
+    net, whole = networks.plane(), otpe.rule(rule)
+    state = jax.eval_shape(lambda: otpe.stepper(net, rule, traces="dense").init(1))
+    k, poles, leaks = (2, 2, 1, 1), (2, 1, 1, 1), (2, 2, 1, 1)
+    for i, (layer, at) in enumerate(zip(net.layers, state.layers, strict=True)):
+        local = whole.at(i, net.depth)
+        order = {"depth": net.depth}.get(local.order, local.order)
+        stages = ((*poles[i + 1 :], 1) if whole.readout == "leaky" else poles[i + 1 :])[:order]
+        neurons = math.prod(layer.out_shape)
+        if local.trace == "input":
+            weights = poles[i] * (1 + sum(stages)) * (math.prod(layer.in_shape) + 1)
+            own = k[i] * (1 + sum(stages)) * neurons * leaks[i]
+        else:
+            weights, own = (k[i] + sum(stages)) * layer.rows * neurons, (k[i] + sum(stages)) * neurons * leaks[i]
+        assert sum(leaf.size for leaf in jax.tree.leaves(at.kept)) == weights
+        assert sum(leaf.size for leaf in jax.tree.leaves(at.causes)) == own
+
+
+# Neurons that are one another
+
+
+@pytest.mark.parametrize("rule", ["bptt", "otpe", "approx-deep-otpe"])
+def test_neurons_without_what_sets_them_apart_are_lif(rule):
+    """No adaptation, or no memory of the current."""
+    _, params, spikes, labels = live(networks.unreset)
+    params, found = [otpe.Dense(p.kernel, p.bias) for p in params], []
+    options = {"surrogate": networks.exponential}
+    for middle in (
+        otpe.LIF(0.8, **options),
+        otpe.CubaLIF(0.8, 0.0, **options),
+        otpe.AdaptiveLIF(0.8, 0.9, strength=0.0, **options),
+    ):
+        net = otpe.network(5, [(layer, middle) for layer in networks.unreset().layers])
+        found.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
+    assert_same(found[1], found[0])
+    assert_same(found[2], found[0])
+    assert float(jnp.abs(found[0][1][0].kernel).max()) > 0
