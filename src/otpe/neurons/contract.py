@@ -196,7 +196,7 @@ def _facts(neuron: Any) -> _Facts:
         A, b, h = derivatives(one, kept)
         k, rows = len(states.entries(b)), states.rows(A)
         if hasattr(neuron, "poles"):
-            poles = tuple(neuron.poles)
+            poles = _given_poles(neuron, k)
         else:
             if len(jax.tree.leaves(state)) != k and not hasattr(neuron, "leaks"):
                 raise ValueError(
@@ -217,6 +217,17 @@ def _facts(neuron: Any) -> _Facts:
         surrogates=sum(not states.is_number(entry) for entry in states.entries(h)),
         causes={name: states.packed(_plain_numbers(neuron, e)) for name, e in entering.items()},
     )
+
+
+def _given_poles(neuron: Any, k: int) -> tuple[int, ...]:
+    poles = neuron.poles
+    numbers = isinstance(poles, tuple | list) and all(isinstance(i, int) and 0 <= i < k for i in poles)
+    if not numbers or len(set(poles)) < len(poles):
+        raise ValueError(
+            f"poles of {type(neuron).__name__} are {poles!r}, expected numbers of states from 0 to {k - 1}, each at"
+            " most once, the membrane last."
+        )
+    return tuple(poles)
 
 
 def _trained_names(neuron: Any) -> tuple[str, ...]:
