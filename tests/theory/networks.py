@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import jax.numpy as jnp
+from theory.own_neuron import AlphaSynapse, Drifting
 
 import otpe
 from otpe import layers
@@ -124,3 +125,28 @@ def cuba_below_adaptive():
         (layers.dense(6), CubaLIF(Uniform(0.5, 0.9), 0.7, surrogate=otpe.arctan(), learn_current_leak=True)),
         (layers.dense(4), AdaptiveLIF(0.9, 0.6, surrogate=otpe.gaussian())),
     ])  # fmt: skip
+
+
+def membrane():
+    """An output that does not spike, for losses on what it holds."""
+    return otpe.network(4, [
+        (layers.dense(5), AdaptiveLIF(0.8, 0.7, surrogate=otpe.arctan(), learn_adaptation_leak=True)),
+        (layers.dense(5), CubaLIF(0.7, 0.6, surrogate=otpe.arctan(), learn_leak="neuron")),
+        (layers.dense(3), LeakyIntegrator(0.8, learn_leak=True)),
+    ])  # fmt: skip
+
+
+def own():
+    """A user's own neurons beside ours; a map without parameters whose neurons have some."""
+    return otpe.network((1, 4, 4), [
+        (layers.sum_pool(2), otpe.LIF(0.8, surrogate=otpe.arctan(), learn_leak=True)),
+        (layers.flatten() >> layers.dense(5), AlphaSynapse()),
+        (layers.dense(4), Drifting(0.8)),
+        (layers.dense(3), AlphaSynapse(0.3, 0.6)),
+    ])  # fmt: skip
+
+
+def own_linear():
+    """Three poles above a layer."""
+    alpha = AlphaSynapse(reset=0.0, surrogate=flat)
+    return otpe.network(4, [(layers.dense(5), alpha), (layers.dense(4), alpha), (layers.dense(3), alpha)])

@@ -1,6 +1,6 @@
 """Neurons of a user's own, as `otpe.neurons` asks for them and no more."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -62,3 +62,37 @@ class Parallel:
         g = surrogate_derivative(self.surrogate, v - 1)
         A = ((self.fast, 0, 0), (0, self.slow, 0), (self.fast, self.slow, self.leak * (1 - g)))
         return A, (1.0, 1.0, 2.0), (0, 0, g)
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """A LIF neuron with a trained leak that is no logit, and a trained current that is always there."""
+
+    leak: float
+    drift: object = 0.0
+    surrogate: object = otpe.arctan()
+    spiking: ClassVar = True
+
+    def start(self, shape, dtype):
+        return jnp.zeros(shape, dtype)
+
+    def step(self, u, current):
+        v = self.leak * u + current + self.drift
+        s = otpe.spike(self.surrogate, v - 1)
+        return v - s, s, v
+
+    def linearise(self, v):
+        g = surrogate_derivative(self.surrogate, v - 1)
+        return self.leak * (1 - g), 1.0, g
+
+    def init(self, shape, dtype):
+        return {"leak": jnp.full(shape, self.leak, dtype), "drift": jnp.full((), 0.05, dtype)}
+
+    def values(self, trained, shape, dtype):
+        return trained
+
+    def with_values(self, values):
+        return replace(self, **values)
+
+    def causes(self, u):
+        return {"leak": (u, 1.0), "drift": (jnp.ones_like(u), 1.0)}

@@ -66,6 +66,12 @@ def check_neuron(neuron: Any) -> None:
         ) from None
 
 
+def check_shape(neuron: Any, shape: tuple[int, ...]) -> None:
+    """Refuse neurons whose numbers are not for a layer of this shape."""
+    if isinstance(neuron, OURS):
+        neuron.check_shape(shape)
+
+
 def trained(neuron: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
     """Initial trained numbers of a population, by name; empty where there are none.
 

@@ -55,10 +55,7 @@ def scenario(
 
 
 def scenario_on(net: Network, steps: int = 10, batch: int = 3, *, rate: float = 0.2, seed: int = 0) -> Scenario:
-    """A random mini-batch on any network, with biases raised, layer by layer, until that share of it spikes.
-
-    Every layer that spikes needs a bias.
-    """
+    """A random mini-batch on any network, with biases raised, layer by layer, until that share of it spikes."""
     rng, dtype = np.random.default_rng(seed), jnp.zeros(()).dtype
     spikes = jnp.asarray(rng.random((steps, batch, *net.in_shape)) < 0.5, dtype)
     labels = rng.integers(0, net.classes, batch)
@@ -68,6 +65,7 @@ def scenario_on(net: Network, steps: int = 10, batch: int = 3, *, rate: float = 
         for _ in range(100):
             if not getattr(neuron, "spiking", False) or net.record(tuple(params), spikes)[i].mean() >= rate:
                 break
+            require(getattr(params[i], "bias", None) is not None, f"layer {i} is silent and has no bias to raise")
             params[i] = params[i]._replace(bias=params[i].bias + 0.1)
     return Scenario(net, tuple(params), spikes, jnp.asarray(labels))
 
