@@ -47,11 +47,12 @@ def line():
 
 
 def unreset():
-    """No neuron resets."""
+    """No neuron resets, and a hidden layer does not spike at all."""
     options = {"reset": "none", "surrogate": exponential, "learn_leak": True}
     return otpe.network(5, [
         (layers.dense(6), otpe.LIF(0.5, **options)),
         (layers.dense(5), CubaLIF(0.6, 0.5, **options)),
+        (layers.dense(4), LeakyIntegrator(0.6, learn_leak=True)),
         (layers.dense(3), AdaptiveLIF(0.7, 0.9, 2.0, learn_adaptation_leak=True, **options)),
     ])  # fmt: skip
 
@@ -124,6 +125,15 @@ def cuba_below_adaptive():
     return otpe.network(5, [
         (layers.dense(6), CubaLIF(Uniform(0.5, 0.9), 0.7, surrogate=otpe.arctan(), learn_current_leak=True)),
         (layers.dense(4), AdaptiveLIF(0.9, 0.6, surrogate=otpe.gaussian())),
+    ])  # fmt: skip
+
+
+def fading():
+    """Small leaks, so that what is old soon sinks below rounding."""
+    return otpe.network(4, [
+        (layers.dense(5), CubaLIF(0.5, 0.4, surrogate=otpe.arctan(), learn_leak=True)),
+        (layers.dense(4), AdaptiveLIF(0.5, 0.5, surrogate=otpe.arctan())),
+        (layers.dense(3), CubaLIF(0.4, 0.5, surrogate=otpe.arctan())),
     ])  # fmt: skip
 
 

@@ -158,6 +158,20 @@ def test_factored_traces_learn_what_dense_traces_do(name, rule):
     assert_same(factored, dense)
 
 
+@pytest.mark.parametrize("rule", ["otpe", "f-deep-otpe"])
+def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
+    """Windows that count every pole, much shorter than the stream."""
+    case = live(networks.fading)
+    forms = [otpe.stepper(case.net, rule, traces=traces) for traces in ("dense", "factored")]
+    assert max(traces.window for traces in forms[1].traces) < 70
+    states, advance = [form.init(2) for form in forms], [jax.jit(form.advance) for form in forms]
+    for t in range(120):
+        for i in range(2):
+            states[i], info = advance[i](case.params, states[i], case.spikes[t % 8])
+    dense, factored = (form.emit(case.params, states[i], info, case.labels) for i, form in enumerate(forms))
+    assert_same(factored, dense, 1e-7)
+
+
 # Statement 9
 
 
@@ -205,15 +219,15 @@ def test_state_has_the_size_of_the_equations(rule):
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "approx-deep-otpe"])
 def test_neurons_without_what_sets_them_apart_are_lif(rule):
     """No adaptation, or no memory of the current."""
-    _, params, spikes, labels = live(networks.unreset)
-    params, found = [otpe.Dense(p.kernel, p.bias) for p in params], []
+    net, params, spikes, labels = live(networks.fading)
+    params, maps, found = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []
     options = {"surrogate": networks.exponential}
     for middle in (
         otpe.LIF(0.8, **options),
         otpe.CubaLIF(0.8, 0.0, **options),
         otpe.AdaptiveLIF(0.8, 0.9, strength=0.0, **options),
     ):
-        net = otpe.network(5, [(layer, middle) for layer in networks.unreset().layers])
+        net = otpe.network(4, [(layer, middle) for layer in maps])
         found.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
     assert_same(found[1], found[0])
     assert_same(found[2], found[0])

@@ -163,10 +163,15 @@ def leaks(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) 
     k = states_of(neuron)
     if isinstance(neuron, OURS):
         neuron = neuron.with_values(neuron.means(values or {}, shape))
-    elif values is None or values:
-        given = _values_at_start(neuron, shape) if values is None else values
-        neuron = bound(neuron, jax.tree.map(jnp.mean, given))
-    return states.matrix(_matrix(_leaks(neuron), k, neuron))
+        return states.matrix(_matrix(_leaks(neuron), k, neuron))
+    if not values:  # plain numbers, inside `jit` too
+        with jax.ensure_compile_time_eval():
+            given = _values_at_start(neuron, shape) if values is None else {}
+            return states.matrix(_matrix(_leaks(bound(neuron, jax.tree.map(jnp.mean, given))), k, neuron))
+    found, dtype = _leaks(bound(neuron, jax.tree.map(jnp.mean, values))), next(iter(values.values())).dtype
+    return jax.tree.map(
+        lambda a: a if states.is_number(a) else a.astype(dtype), states.matrix(_matrix(found, k, neuron))
+    )
 
 
 def largest_leaks(neuron: Any, shape: tuple[int, ...]) -> Matrix:
