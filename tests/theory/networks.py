@@ -8,7 +8,7 @@ from theory.own_neuron import AlphaSynapse, Drifting
 import otpe
 from otpe import layers
 from otpe.neurons import AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
-from otpe.testing import assert_live, scenario_on
+from otpe.testing import assert_live, autodiff, scenario_on
 
 
 def exponential(d):
@@ -75,6 +75,18 @@ def live(make, steps=8, batch=2, seed=1):
     case = scenario_on(make(), steps, batch, seed=seed)
     assert_live(case)
     return case
+
+
+@lru_cache(maxsize=256)
+def learned(make, rule, readout=None):
+    """Loss and gradient by the whole-sequence form of a rule, computed once for all tests."""
+    return otpe.gradients(*live(make), rule=otpe.rule(rule, readout=readout))
+
+
+@lru_cache(maxsize=32)
+def exact(make, readout="spikes"):
+    """The same by the oracle."""
+    return autodiff(*live(make), readout=readout)
 
 
 def forgetful():

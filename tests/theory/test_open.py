@@ -7,7 +7,7 @@ import optax
 import pytest
 from theory import networks
 from theory.cases import assert_differ, assert_same
-from theory.networks import live
+from theory.networks import exact, learned, live
 from theory.own_neuron import AlphaSynapse, Drifting
 
 import otpe
@@ -73,8 +73,7 @@ def test_the_penalty_and_each_target_matter():
 
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "f-approx-deep-otpe"])
 def test_chunks_make_no_difference(rule):
-    case = live(networks.plane)
-    assert_same(otpe.gradients(*case, rule=rule, chunk=3), otpe.gradients(*case, rule=rule))
+    assert_same(otpe.gradients(*live(networks.plane), rule=rule, chunk=3), learned(networks.plane, rule))
 
 
 @pytest.mark.parametrize(("name", "rule", "loss"), [("plane", "approx-deep-otpe", None), ("membrane", "f-otpe", "mse")])
@@ -136,25 +135,23 @@ def test_own_neurons_pass_the_check(neuron):
 
 
 def test_own_neurons_are_exact():
-    case = live(networks.own)
-    wanted = autodiff(*case)
-    assert_same(otpe.gradients(*case, rule="bptt"), wanted)
-    assert_same(otpe.gradients(*case, rule="rtrl"), wanted)
-    assert_same(otpe.gradients(*case, rule="ostl")[1][-1], wanted[1][-1])
+    wanted = exact(networks.own)
+    assert_same(learned(networks.own, "bptt"), wanted)
+    assert_same(learned(networks.own, "rtrl"), wanted)
+    assert_same(learned(networks.own, "ostl")[1][-1], wanted[1][-1])
 
 
 @pytest.mark.parametrize(("rule", "traces"), [("otpe", "dense"), ("f-deep-otpe", "factored"), ("f-approx-deep-otpe", "dense")])  # fmt: skip
 def test_own_neurons_have_every_form(rule, traces):
-    case = live(networks.own)
-    wanted = otpe.gradients(*case, rule=rule)
-    assert_same(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted)
+    given = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
+    assert_same(given, learned(networks.own, rule))
 
 
 @pytest.mark.parametrize("rule", ["deep-otpe", "approx-deep-otpe", "f-deep-otpe"])
 def test_deep_rules_are_exact_through_the_poles_that_are_found(rule):
-    case = live(networks.own_linear)
-    assert_same(otpe.gradients(*case, rule=rule), autodiff(*case, readout=otpe.rule(rule).readout))
-    assert_differ(otpe.gradients(*case, rule="otpe")[1][0], autodiff(*case)[1][0], by=0.05)
+    make = networks.own_linear
+    assert_same(learned(make, rule), exact(make, otpe.rule(rule).readout))
+    assert_differ(learned(make, "otpe")[1][0], exact(make)[1][0], by=0.05)
 
 
 def test_the_oracle_does_not_know_the_reset_of_a_users_neuron():
