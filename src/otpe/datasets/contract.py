@@ -34,8 +34,9 @@ class SpikeBatch:
     def mask(self) -> Array:
         """[T, B], true where a sample has its own time steps, false where it is padded."""
         if self.lengths is None:
-            return jnp.ones(self.spikes.shape[:-1], bool)
-        return jnp.arange(self.spikes.shape[-3])[:, None] < self.lengths[..., None, :]
+            return jnp.ones(self.spikes.shape[: self.labels.ndim + 1], bool)
+        axes = self.lengths.ndim + 1  # time, batch, and what stands before them where batches are stacked
+        return jnp.arange(self.spikes.shape[axes - 2])[:, None] < self.lengths[..., None, :]
 
 
 class Dataset(Protocol):
@@ -63,6 +64,11 @@ class Dataset(Protocol):
     def sample(self, key: Array, batch: int) -> SpikeBatch:
         """A mini-batch at random."""
         ...
+
+
+def shape_of(data: Any) -> tuple[int, ...]:
+    """The shape of one time step of one sample. A dataset of your own may have `units` alone, if it is flat."""
+    return tuple(data.shape) if hasattr(data, "shape") else (data.units,)
 
 
 def random_key(seed: Any) -> Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from otpe import memory
+from otpe.datasets.contract import shape_of
 from otpe.datasets.fetch import SOURCES
 from otpe.datasets.named import ENCODINGS
 from otpe.networks import Network
@@ -23,6 +24,11 @@ class Shape(NamedTuple):
     steps: int
     units: int
     classes: int
+    axes: tuple[int, ...] = ()  # of one time step of one sample, where it is not one row of units
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.axes or (self.units,)
 
 
 def expected(config: Settings) -> Shape:
@@ -34,7 +40,8 @@ def expected(config: Settings) -> Shape:
 
 
 def found(splits: Splits) -> Shape:
-    return Shape(splits.train.steps, splits.train.units, len(splits.train.names))
+    axes = shape_of(splits.train)
+    return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes if len(axes) > 1 else ())
 
 
 def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, shape: Shape) -> None:
@@ -44,7 +51,7 @@ def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, sha
     a block of steps and after it; a mini-batch of spikes of one byte each; and the traces of a rule that goes step by
     step, or the spikes that a layer gives in an evaluation.
     """
-    seeds, (steps, units, classes), batch = config.seeds, shape, config.batch
+    seeds, (steps, units, classes, _), batch = config.seeds, shape, config.batch
     widths = tuple(prod(layer.out_shape) for layer in net.layers)
     network = {"hidden": widths[:-1], "units": units, "classes": classes, "seeds": seeds}
     states = seeds * 2 * _state(net, optimizer)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from otpe.datasets import Dataset, folder, randman, shd, ssc
+from otpe.datasets.contract import shape_of
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import Split
 from otpe.datasets.named import ENCODINGS, NAMES
@@ -73,7 +75,8 @@ def given(data: Any) -> Splits:
         raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
     splits = Splits(*data)
     for name, dataset in splits._asdict().items():
-        missing = [part for part in ("steps", "units", "names", "batch") if not hasattr(dataset, part)]
+        shape = "shape" if hasattr(dataset, "shape") else "units"  # flat data of one's own may have units alone
+        missing = [part for part in ("steps", shape, "names", "batch") if not hasattr(dataset, part)]
         if missing:
             raise TypeError(
                 f"data.{name} is a {type(dataset).__name__} without {', '.join(missing)}, expected a dataset such as"
@@ -84,14 +87,33 @@ def given(data: Any) -> Splits:
                 f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
                 " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
+        _check_batch(name, dataset)
     return splits
+
+
+def _check_batch(name: str, dataset: Dataset) -> None:
+    """Are the shapes what the dataset says, and the labels classes?"""
+    batch = jax.eval_shape(lambda data: data.batch(0, 0, 1), dataset)
+    says, gives = shape_of(dataset), batch.spikes.shape[2:]
+    if says != gives:
+        raise ValueError(
+            f"data.{name} says that its time steps have the shape {list(says)}, but those of its batches have"
+            f" {list(gives)}. Make its `shape` {gives}."
+        )
+    if not jnp.issubdtype(batch.labels.dtype, jnp.integer):
+        raise TypeError(
+            f"the labels of data.{name} are of type {batch.labels.dtype}, expected whole numbers: runs are scored by"
+            " their accuracy. For targets that are real numbers write the loop yourself, with"
+            " otpe.gradients(..., loss='mse') or otpe.online_pass."
+        )
 
 
 def check_shapes(splits: Splits, batch: int) -> None:
     """Do the three fit together, and is there a mini-batch to learn from?"""
-    shapes = {name: (dataset.units, len(dataset.names)) for name, dataset in splits._asdict().items()}
-    if len(set(shapes.values())) > 1:
-        raise ValueError(f"units and classes of the datasets differ: {shapes}. Expected the same in all three.")
+    found = {name: (list(shape_of(dataset)), len(dataset.names)) for name, dataset in splits._asdict().items()}
+    if any(each != found["train"] for each in found.values()):
+        listed = ", ".join(f"{name} has {shape} and {classes}" for name, (shape, classes) in found.items())
+        raise ValueError(f"shapes and classes of the datasets differ: {listed}. Expected the same in all three.")
     train = splits.train
     if isinstance(train, FrameSet) and batch > len(train):
         raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")

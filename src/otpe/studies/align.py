@@ -7,10 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Section, Table
-from otpe.runs import settings, spread
+from otpe.losses import LossChoice
+from otpe.networks import Network
+from otpe.rulebook import Rule
+from otpe.runs import settings, spread, task
+from otpe.runs.compare import with_own
 from otpe.runs.config import TrainConfig
+from otpe.runs.own import NONE, Own
 from otpe.runs.result import Result
 from otpe.runs.run import Run
+from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 from otpe.studies import about
 from otpe.studies.config import AlignConfig
@@ -28,20 +34,31 @@ class Along(NamedTuple):
     model_size: np.ndarray  # [K, S]
 
 
-def align(config: AlignConfig) -> dict[str, Along]:
-    """Train by BPTT as the settings say, and return the alignment of every rule along the way."""
+def align(
+    config: AlignConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+) -> dict[str, Along]:
+    """Train by BPTT as the settings say, and return the alignment of every rule along the way.
+
+    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
+    """
     settings.check_kind(config, AlignConfig)
-    result = prepared_align(config)()
+    config, own = with_own(task.of_own(config, data), data, rules, net, loss)
+    result = prepared_align(config, own)()
     written(config, result)
     return along(result.metrics, config.rules)
 
 
-def prepared_align(config: AlignConfig) -> Run:
+def prepared_align(config: AlignConfig, own: Own = NONE) -> Run:
     """A run by BPTT that compares the rules' gradients with its own at every evaluation."""
     shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
-    return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}))
+    return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}), own)
 
 
 def written(config: AlignConfig, result: Result) -> Section:
