@@ -159,7 +159,12 @@ def leaks(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) 
         neuron = neuron.with_values(neuron.means(values or {}, shape))
     elif values is None or values:
         given = _values_at_start(neuron, shape) if values is None else values
-        neuron = bound(neuron, jax.tree.map(jnp.mean, given))
+        dtype = jax.tree.leaves(given)[0].dtype if given else None
+        A = _matrix(_leaks(bound(neuron, jax.tree.map(jnp.mean, given))), k, neuron)
+        return states.matrix([[a.astype(dtype) if isinstance(a, Tracer) else a for a in row] for row in A])
+    else:
+        with jax.ensure_compile_time_eval():  # inside `jax.jit` the leaks would not be plain numbers
+            return states.matrix(_matrix(_leaks(neuron), k, neuron))
     return states.matrix(_matrix(_leaks(neuron), k, neuron))
 
 

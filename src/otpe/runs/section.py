@@ -15,6 +15,10 @@ from otpe.runs.config import FREE, TrainConfig
 
 MACHINE = ("device", "platform", "versions", "commit", "resumed")
 KNOWN = ("t-randman", "r-randman", "shd", "ssc", "folder")  # datasets; others are a user's own
+WORDS = {
+    "rule": "a rule", "rules": "rules", "net": "a network", "loss": "a loss", "optimizer": "an optimizer",
+    "start": "initial weights",
+}  # fmt: skip
 QUANTITIES = {"valid_accuracy": "validation accuracy", "loss": "training loss"}
 
 
@@ -67,7 +71,9 @@ def by_hand(about: Mapping[str, Any]) -> list[str]:
     own = _own(about)
     if not own:
         return []
-    return [f"Trained from Python, with a {', '.join(own)} of its own: no command does the same."]
+    *first, last = [WORDS.get(name, name) for name in own]
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return [f"Trained from Python, with {listed} of its own: no command does the same."]
 
 
 def _own(about: Mapping[str, Any]) -> list[str]:

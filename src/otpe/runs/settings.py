@@ -175,6 +175,11 @@ def check_network(config: Settings) -> None:
             raise ValueError(f"leak_to is {top} and leak is {config.leak}, expected leak_to to be the larger one.")
         if config.learn_leak == "layer":
             raise ValueError("learn_leak is 'layer', but with leak_to every neuron has its own leak. Use 'neuron'.")
+    if config.loss == "membrane" and config.readout == "spiking":
+        raise ValueError(
+            "loss is 'membrane', but the output neurons spike. Use readout 'integrator', or the loss 'spikes' or"
+            " 'leaky'."
+        )
     _neuron(config, 0, output=False)
 
 
@@ -195,7 +200,7 @@ def _neuron(config: Settings, layer: int, *, output: bool) -> Any:
 
 
 def check_loss(config: Settings, own: Own = owned.NONE) -> None:
-    """Is there such a loss, and does it suit the neurons that the settings ask for?"""
+    """Is there such a loss?"""
     if own.loss is None:
         if not isinstance(config.loss, str):
             raise TypeError(
@@ -206,11 +211,6 @@ def check_loss(config: Settings, own: Own = owned.NONE) -> None:
     own.loss_of(config)
     if config.rate and not config.rate_weight:
         raise ValueError(f"rate is {config.rate}, which changes nothing without rate_weight. Give it too, such as 1.0.")
-    if config.loss == "membrane" and own.net is None and config.readout == "spiking":
-        raise ValueError(
-            "loss is 'membrane', but the output neurons spike. Use readout 'integrator', or the loss 'spikes' or"
-            " 'leaky'."
-        )
 
 
 def aligned(config: TrainConfig, own: Own = owned.NONE) -> tuple[Rule, ...]:

@@ -22,13 +22,14 @@ from otpe.studies import about
 from otpe.studies.config import AlignConfig
 
 PARTS = ("kernel", "bias")
+NEURONS = ("leak", "current_leak", "adaptation_leak")  # parameters of neurons; metrics.jsonl has their cosines
 
 
 class Along(NamedTuple):
     """A rule's gradient against BPTT's at K moments of a run of S networks with L layers. NaN: one of them is zero."""
 
     steps: np.ndarray  # [K] mini-batches until then
-    cosine: np.ndarray  # [K, S, L, 2] of kernels and biases
+    cosine: np.ndarray  # [K, S, L, 2] of kernels and biases; NaN where a layer has none
     model: np.ndarray  # [K, S] over all parameters at once
     size: np.ndarray  # [K, S, L, 2] ratio of norms
     model_size: np.ndarray  # [K, S]
@@ -91,13 +92,22 @@ def along(metrics: Sequence[dict[str, Any]], rules: Sequence[str] | None = None)
 
 def _along(steps: np.ndarray, found: Sequence[dict[str, Any]]) -> Along:
     def layers(what: str) -> np.ndarray:
-        each = [[[layer[part] for part in PARTS] for layer in line[what]["layers"]] for line in found]
+        seeds = [None] * len(found[0][what]["model"])
+        each = [[[_part(layer, part, seeds) for part in PARTS] for layer in line[what]["layers"]] for line in found]
         return np.moveaxis(np.array(each, float), -1, 1)  # null becomes NaN
 
     def model(what: str) -> np.ndarray:
         return np.array([line[what]["model"] for line in found], float)
 
     return Along(steps, layers("cosine"), model("cosine"), layers("size"), model("size"))
+
+
+def _part(layer: dict[str, list[float | None]], part: str, missing: list[None]) -> Sequence[float | None]:
+    """The numbers of a layer's kernel or bias. The only parameter of a map of one's own counts as its kernel."""
+    others = [name for name in layer if name not in (*PARTS, *NEURONS)]
+    if part == "kernel" and part not in layer and len(others) == 1:
+        return layer[others[0]]
+    return layer.get(part, missing)
 
 
 def layer_names(depth: int) -> list[str]:
