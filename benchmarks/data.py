@@ -6,6 +6,7 @@
 randman      a mini-batch of 128 in the authors' protocol, drawn by look-up and by evaluating the formula, both jitted
 training     steps of 50-128-128-10, T 50, batch 128, inside one jitted scan: on one batch again and again, and on
              batches drawn in every step. Their difference is what the data costs
+shapes       a mini-batch of 32 moving shapes, T 50, on 34 × 34 pixels
 recordings   with --root: all files there, read and binned; the same from the cache; and through tonic, if installed
 """
 
@@ -37,7 +38,9 @@ POINTS, BATCH = 1000, 128
 def main() -> None:
     args = arguments()
     result: dict[str, Any] = {"device": jax.devices()[0].device_kind, "cores": os.cpu_count(), "jax": jax.__version__}
-    parts: dict[str, Callable[[argparse.Namespace], Any]] = {"randman": randman, "training": training}
+    parts: dict[str, Callable[[argparse.Namespace], Any]] = {"shapes": shapes, "randman": randman, "training": training}
+    if args.only:
+        parts = {name: parts[name] for name in args.only}
     if args.root:
         parts["recordings"] = recordings
     for name, part in parts.items():
@@ -69,6 +72,14 @@ def randman(args: argparse.Namespace) -> dict[str, float]:
     seconds["direct / time"] = seconds["direct evaluation, ms"] / seconds["time, ms"]
     seconds["direct / rate"] = seconds["direct evaluation, ms"] / seconds["rate, ms"]
     return seconds
+
+
+def shapes(args: argparse.Namespace) -> dict[str, float]:
+    key, sets = jax.random.key(0), {label: otpe.datasets.moving_shapes(label) for label in ("direction", "shape")}
+    calls = {f"{label}, ms": partial(data.sample, key, 32) for label, data in sets.items()}
+    for call in calls.values():
+        jax.block_until_ready(call())
+    return {name: 1e3 * times.median for name, times in race(calls, args.seconds).items()}
 
 
 def direct_evaluation(a: Any, b: Any, c: Any, key: Any) -> Any:
@@ -182,6 +193,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--block", type=int, default=50, help="training steps in one scan")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each contestant runs")
     parser.add_argument("--skip-direct", action="store_true", help="leave out direct evaluation")
+    parser.add_argument("--only", nargs="+", choices=["shapes", "randman", "training"], help="these parts alone")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     return parser.parse_args()
 

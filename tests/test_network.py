@@ -46,9 +46,7 @@ def test_survival_is_the_derivative_of_the_next_membrane(reset):
     def next_v(v):
         return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with no membrane, the current is v
 
-    np.testing.assert_allclose(
-        neuron.linearise(v)[0], jax.vmap(jax.grad(next_v))(v), atol=1e-15
-    )
+    np.testing.assert_allclose(neuron.linearise(v)[0], jax.vmap(jax.grad(next_v))(v), atol=1e-15)
 
 
 @pytest.mark.parametrize("reset", RESETS)

@@ -106,9 +106,25 @@ def test_a_step_that_holds_an_array_runs_plainly():
         return slope * u + x, u
 
     wide, _ = arrays(3, (2, 5))
-    assert pallas.kernel(holds, None, wide[0], wide) is None
-    assert pallas.kernel(step, jnp.zeros(()), (wide[0], jnp.zeros(())), arrays(3, (2, 5)))
-    same(*(scan.recur(holds, wide[0], wide, backend=b) for b in ("interpret", "plain")))
+    assert isinstance(pallas.kernel(holds, None, wide[0], wide), pallas.NoKernel)
+    assert isinstance(pallas.kernel(step, jnp.zeros(()), (wide[0], jnp.zeros(())), arrays(3, (2, 5))), pallas.Kernel)
+    with pytest.warns(UserWarning, match="'holds' has no fused kernel.* plain loop .*uses an array from outside of it"):
+        fused = scan.recur(holds, wide[0], wide, backend="interpret")
+    same(fused, scan.recur(holds, wide[0], wide))
+
+
+@pytest.mark.usefixtures("for_a_gpu")
+@pytest.mark.parametrize(
+    ("mixes", "reason"),
+    [
+        (lambda _, u, x: (u + x - u.mean(), u), "it uses 'reduce_sum', in which neurons see each other"),
+        (lambda _, u, x: (jax.scipy.special.betainc(u, u, x), u), "[A-Z][a-z]+"),
+    ],
+)
+def test_the_reason_why_there_is_no_kernel_is_said(mixes, reason):
+    wide, _ = arrays(3, (2, 5))
+    with pytest.warns(UserWarning, match=f"has no fused kernel.*The reason: {reason}"):
+        same(scan.recur(mixes, wide[0], wide, backend="pallas"), scan.recur(mixes, wide[0], wide))
 
 
 @pytest.mark.usefixtures("for_a_gpu")

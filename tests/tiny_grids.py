@@ -66,7 +66,11 @@ class MyNeuron:
         return v - 0.3 * s, s, v
 
     def linearise(self, v):
-        return self.leak * (1 - 0.3 * surrogate_derivative(SIGMOID, v - 0.3)), 1.0, surrogate_derivative(SIGMOID, v - 0.3)
+        return (
+            self.leak * (1 - 0.3 * surrogate_derivative(SIGMOID, v - 0.3)),
+            1.0,
+            surrogate_derivative(SIGMOID, v - 0.3),
+        )
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from otpe import datasets, testing
 from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes
+from otpe.build import network
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import Loss, accuracy, predict
-from otpe.build import network
 from otpe.networks import Network, dense
 from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
 from otpe.paper.config import ReproduceConfig
@@ -28,10 +28,66 @@ from otpe.surrogates import arctan, fast_sigmoid, gaussian, spike, superspike, t
 from otpe.training import gradients, online_pass
 
 __all__ = [
-    "LIF", "AdaptiveLIF", "AlignConfig", "Alignment", "Along", "Approx", "Bptt", "CompareConfig", "CubaLIF", "Dense", "DenseLayer",
-    "Landscape", "LandscapeConfig", "LeakyIntegrator", "Learned", "LinearMap", "Loss", "Network", "Ostl", "Otpe", "Ottt", "PerNeuron", "ReproduceConfig",
-    "Result", "Rtrl", "Rule", "Splits", "StreamConfig", "StreamLearner", "SweepConfig", "SweepResult", "TrainConfig",
-    "accuracy", "align", "alignment", "arctan", "compare", "datasets", "dense", "fast_sigmoid", "gaussian",
-    "gradients", "landscape", "load", "load_network", "network", "online_pass", "predict", "report", "reproduce", "rule", "rules", "save", "spike",
-    "state_bytes", "stepper", "superspike", "sweep", "testing", "train", "triangular", "Uniform",
+    "LIF",
+    "AdaptiveLIF",
+    "AlignConfig",
+    "Alignment",
+    "Along",
+    "Approx",
+    "Bptt",
+    "CompareConfig",
+    "CubaLIF",
+    "Dense",
+    "DenseLayer",
+    "Landscape",
+    "LandscapeConfig",
+    "LeakyIntegrator",
+    "Learned",
+    "LinearMap",
+    "Loss",
+    "Network",
+    "Ostl",
+    "Otpe",
+    "Ottt",
+    "PerNeuron",
+    "ReproduceConfig",
+    "Result",
+    "Rtrl",
+    "Rule",
+    "Splits",
+    "StreamConfig",
+    "StreamLearner",
+    "SweepConfig",
+    "SweepResult",
+    "TrainConfig",
+    "Uniform",
+    "accuracy",
+    "align",
+    "alignment",
+    "arctan",
+    "compare",
+    "datasets",
+    "dense",
+    "fast_sigmoid",
+    "gaussian",
+    "gradients",
+    "landscape",
+    "load",
+    "load_network",
+    "network",
+    "online_pass",
+    "predict",
+    "report",
+    "reproduce",
+    "rule",
+    "rules",
+    "save",
+    "spike",
+    "state_bytes",
+    "stepper",
+    "superspike",
+    "sweep",
+    "testing",
+    "train",
+    "triangular",
 ]  # fmt: skip

@@ -193,8 +193,8 @@ def targets(net: Network, loss: Any, given: Any, batch: int, steps: int | None =
     fits = any(len(y.shape) == len(s) and y.shape[: len(s) - own] == s[: len(s) - own] for s in shapes)
     if not fits:
         raise ValueError(
-            f"targets have the shape {_shape(y)}, expected {' or '.join(map(_shape_of, shapes))}: one number per output,"
-            " for each sample or for each time step of each sample."
+            f"targets have the shape {_shape(y)}, expected {' or '.join(map(_shape_of, shapes))}: one number per"
+            " output, for each sample or for each time step of each sample."
         )
     y = jnp.asarray(y)
     if not isinstance(y, Tracer) and not bool(jnp.isfinite(y).all()):

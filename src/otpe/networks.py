@@ -136,7 +136,7 @@ class Network:
 class Layer(NamedTuple):
     """A layer with its parameters."""
 
-    index: int
+    number: int  # 0 for the first
     map: Any  # a LinearMap
     params: Any  # of the map
     kind: Any  # the neuron as the user gave it
@@ -195,7 +195,7 @@ def one_step(net: Network, params: Any, state: State, x: Array, engine: Engine =
     """One time step of all neurons: their states after it, and the output of each layer."""
 
     def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Any]:
-        after, output, _ = layer.neuron.step(state[layer.index], current.total)
+        after, output, _ = layer.neuron.step(state[layer.number], current.total)
         return output, (after, output)
 
     _, found = walk(net, params, x, engine, each)
@@ -223,7 +223,7 @@ def dense(
     sizes = check.sizes(sizes)
     depth = len(sizes) - 1
     one = isinstance(leak, str | neurons.Uniform | neurons.PerNeuron) or np.ndim(_outer(leak)) == 0
-    given: tuple[Any, ...] = (leak,) * depth if one else tuple(leak)
+    given: tuple[Any, ...] = (leak,) * depth if one else tuple(leak)  # type: ignore[arg-type]
     if len(given) != depth:
         raise ValueError(
             f"leak has {len(given)} entries, expected {depth}: one number for all layers, or one per layer"
@@ -303,7 +303,7 @@ def _joint_type(name: str, fields: tuple[str, ...]) -> Any:
 def _readout_leak(net: Network) -> float:
     neuron = net.neurons[-1]
     with jax.ensure_compile_time_eval():
-        leaks = states.rows(neurons.leaks(neuron, None, net.layers[-1].out_shape))
+        leaks = states.rows(neurons.leak_matrix(neuron, None, net.layers[-1].out_shape))
     membrane = neurons.poles(neuron)[-1]
     return float(leaks[membrane][membrane])
 
@@ -312,7 +312,7 @@ def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[A
     dtype = jax.tree.leaves(params)[0].dtype
 
     def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Array]:
-        narrow = output_type(net, params, layer.index, engine)
+        narrow = output_type(net, params, layer.number, engine)
 
         def fire(fixed: Any, state: Any, terms: Any) -> tuple[Any, Array]:
             bias, values = fixed

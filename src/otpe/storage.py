@@ -1,7 +1,7 @@
 """Networks in files: what they are made of as plain JSON, their parameters as arrays.
 
-    otpe.save("net.safetensors", net, params)
-    net, params = otpe.load_network("net.safetensors")
+otpe.save("net.safetensors", net, params)
+net, params = otpe.load_network("net.safetensors")
 """
 
 from collections.abc import Mapping

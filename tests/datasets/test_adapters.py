@@ -12,6 +12,7 @@ from otpe import datasets
 from otpe.datasets import Binning, from_arrays, from_events, from_tonic, from_torch
 
 SPIKES, LABELS = np.ones((5, 3, 2)), np.array([0, 2, 1])
+PIXELS = [0.1, 0.9], [0, 2], [0, 2], [0, 1]  # times, x, y, p
 
 
 class Camera:
@@ -37,15 +38,46 @@ class Camera:
 def test_tonic_events_become_the_frames_tonic_makes():
     ours = from_tonic(Camera(), Binning(8, remainder="drop"))
     theirs = from_tonic(Camera(ToFrame(sensor_size=Camera.sensor_size, n_time_bins=8)))
-    assert ours.frames.shape == (3, 8, 24)
+    assert ours.frames.shape == (3, 8, 2, 3, 4)
+    assert ours.shape == theirs.shape == (2, 3, 4)
     np.testing.assert_array_equal(ours.frames, theirs.frames)
     np.testing.assert_array_equal(ours.labels, [0, 1, 0])
+
+
+def test_flat_has_the_order_that_tonic_sensors_always_had():
+    """Unit (p·H + y)·W + x, counted by hand."""
+    data, counted = from_tonic(Camera(), 1).flat(), np.zeros((3, 24), int)
+    for i in range(3):
+        events, _ = Camera()[i]
+        np.add.at(counted[i], (events["p"].astype(int) * 3 + events["y"]) * 4 + events["x"], 1)
+    assert data.shape == (24,)
+    np.testing.assert_array_equal(data.frames[:, 0], counted)
+
+
+def test_events_of_a_camera_without_tonic():
+    def rows(i):
+        events, label = Camera()[i]
+        return tuple(events[name] for name in "txyp"), label
+
+    recordings, labels = zip(*map(rows, range(3)), strict=True)
+    ours, tonics = from_events(recordings, labels, 8, shape=(2, 3, 4)), from_tonic(Camera(), 8)
+    assert ours.shape == (2, 3, 4)
+    np.testing.assert_array_equal(ours.frames, tonics.frames)
+
+
+def test_a_grid_is_pooled_in_squares():
+    rng = np.random.default_rng(0)
+    recordings = [(np.sort(rng.random(900)), *(rng.integers(0, most, 900) for most in (8, 6, 2))) for _ in range(3)]
+    whole, pooled = (from_events(recordings, [0, 1, 2], Binning(5, pool=pool), shape=(2, 6, 8)) for pool in (1, 2))
+    assert pooled.shape == (2, 3, 4)
+    squares = np.asarray(whole.frames, int).reshape(3, 5, 2, 3, 2, 4, 2)
+    np.testing.assert_array_equal(pooled.frames, squares.sum((4, 6)))
 
 
 def test_tonic_frames_of_unequal_length_are_padded():
     data = from_tonic(Camera(ToFrame(sensor_size=Camera.sensor_size, time_window=5000)), names=("still", "moving"))
     longest = int(data.lengths.max())
-    assert data.frames.shape == (3, longest, 24)
+    assert data.frames.shape == (3, longest, 2, 3, 4)
     assert sorted(data.lengths.tolist()) == data.lengths.tolist() != [longest] * 3
     assert data.frames[0, data.lengths[0] :].sum() == 0
     assert data.names == ("still", "moving")
@@ -70,10 +102,10 @@ def test_any_loader(layout):
     batches = [(rng.integers(0, 3, (2, 6, 2, 4)), np.array([0, 1])), (rng.integers(0, 3, (1, 4, 2, 4)), np.array([1]))]
     given = [(x if layout == "BTN" else np.moveaxis(x, 1, 0), y) for x, y in batches]
     data = from_torch(given, layout=layout)
-    assert data.frames.shape == (3, 6, 8)
+    assert data.frames.shape == (3, 6, 2, 4)
     assert data.frames.dtype == np.uint8
-    np.testing.assert_array_equal(data.frames[1], batches[0][0][1].reshape(6, 8))
-    np.testing.assert_array_equal(data.frames[2, :4], batches[1][0][0].reshape(4, 8))
+    np.testing.assert_array_equal(data.frames[1], batches[0][0][1])
+    np.testing.assert_array_equal(data.flat().frames[2, :4], batches[1][0][0].reshape(4, 8))
     np.testing.assert_array_equal(data.lengths, [6, 6, 4])
     np.testing.assert_array_equal(data.labels, [0, 1, 1])
 
@@ -121,7 +153,7 @@ def test_counts_are_kept_in_one_byte_and_other_numbers_as_they_are():
 
 
 BAD = [
-    (lambda: from_arrays(np.ones((5, 3)), LABELS), r"spikes are float64 \[5, 3\], expected numbers \[time, recordings, units\]"),
+    (lambda: from_arrays(np.ones((5, 3)), LABELS), r"spikes are float64 \[5, 3\], expected numbers \[time, recordings, units\], or \[time, recordings, channels, height, width\]"),
     (lambda: from_arrays(np.ones((5, 0, 3)), []), r"shape \[5, 0, 3\], expected no axis of length 0"),
     (lambda: from_arrays(SPIKES * np.nan, LABELS), r"spikes hold NaN or infinite values"),
     (lambda: from_arrays(SPIKES * 1e300, LABELS), r"spikes hold values that are infinite in float32"),
@@ -146,7 +178,17 @@ BAD = [
     (lambda: from_torch([SPIKES], layout="BTN"), r"batch 0 of the loader is a ndarray, expected a pair"),
     (lambda: from_torch([(SPIKES[0], LABELS)], layout="TBN"), r"batch 0 has spikes of the shape \[3, 2\], expected \[T, B, N\]"),
     (lambda: from_torch([(SPIKES, LABELS)], layout="NTB"), r"layout 'NTB' is not known"),
-    (lambda: from_torch([(SPIKES, LABELS), (SPIKES[..., :1], LABELS)], layout="TBN"), r"recordings have \[1, 2\] units, expected the same"),
+    (lambda: from_torch([(SPIKES, LABELS), (SPIKES[..., :1], LABELS)], layout="TBN"), r"recordings have the shapes \[1\] and \[2\], expected the same shape"),
+    (lambda: from_events([PIXELS], [0]), r"neither units nor shape is given, expected one of them: units=N for recordings \(times, units\), or shape=\(P, H, W\)"),
+    (lambda: from_events([PIXELS], [0], units=3, shape=(1, 3, 3)), r"units is 3 and shape is \(1, 3, 3\), expected one of them"),
+    (lambda: from_events([PIXELS], [0], shape=(3, 3)), r"shape is \(3, 3\), expected channels, height and width, such as \(2, 34, 34\)"),
+    (lambda: from_events([PIXELS], [0], shape=(2, 0, 3)), r"shape is 0, expected a whole number above 0"),
+    (lambda: from_events([PIXELS[:2]], [0], shape=(2, 3, 3)), r"recording 0 has 2 rows, expected \(times, x, y, p\)"),
+    (lambda: from_events([PIXELS], [0], units=9), r"recording 0 has 4 rows, expected \(times, units\)"),
+    (lambda: from_events([(*PIXELS[:3], [0])], [0], shape=(2, 3, 3)), r"recording 0 has rows of the lengths \[2, 2, 2, 1\], expected \(times, x, y, p\) of one length"),
+    (lambda: from_events([PIXELS], [0], shape=(2, 2, 3)), r"recording 0 has y from 0 to 2, expected 0 to 1: the shape is \(2, 2, 3\)"),
+    (lambda: from_events([([0.1, 0.9], [0, 0.5], *PIXELS[2:])], [0], shape=(2, 3, 3)), r"recording 0 has x between two pixels, expected whole numbers. Round them"),
+    (lambda: from_events([PIXELS], [0], Binning(2, pool=2), shape=(2, 3, 3)), r"pool is 2, which does not divide the height and width of the shape \[2, 3, 3\]. Leave pool out"),
 ]  # fmt: skip
 
 

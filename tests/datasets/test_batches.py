@@ -124,6 +124,43 @@ def test_padding_and_mask():
     np.testing.assert_array_equal(stacked.mask[0], batch.mask)
 
 
+def test_a_grid_keeps_its_axes(numbered):
+    spikes = np.random.default_rng(0).integers(0, 3, (4, 6, 2, 3, 5))
+    data = datasets.from_arrays(spikes, np.arange(6) % 2, lengths=[4, 1, 2, 3, 4, 4])
+    flat = data.flat()
+    assert (data.shape, data.units, flat.shape, flat.units) == ((2, 3, 5), 30, (30,), 30)
+    batch = data.subset([5, 1, 2]).take([1, 2])
+    np.testing.assert_array_equal(batch.spikes, spikes[:, [1, 2]])
+    np.testing.assert_array_equal(batch.mask.T, [[1, 0, 0, 0], [1, 1, 0, 0]])
+    np.testing.assert_array_equal(flat.take([1, 2]).spikes, spikes[:, [1, 2]].reshape(4, 2, 30))
+    np.testing.assert_array_equal(jax.vmap(data.take)(jnp.array([[1], [2]])).mask[:, :, 0], batch.mask.T)
+    assert [each.spikes.shape for each in data.in_order(4)] == [(4, 4, 2, 3, 5), (4, 2, 2, 3, 5)]
+    assert data.batch(0, 3, 5).spikes.shape == (4, 5, 2, 3, 5)
+    unpadded = datasets.from_arrays(spikes, np.arange(6) % 2)
+    np.testing.assert_array_equal(jax.vmap(unpadded.take)(jnp.array([[1], [2]])).mask, np.ones((2, 4, 1)))
+    assert datasets.flat(numbered) is numbered
+
+
+class Own:
+    """A dataset of somebody else's: a grid, and nothing but the contract."""
+
+    steps, shape, names = 2, (1, 2, 3), ("a", "b")
+
+    def batch(self, seed, step, size):
+        return datasets.SpikeBatch(jnp.full((2, size, 1, 2, 3), step), jnp.zeros(size, int), jnp.arange(size))
+
+    def sample(self, key, batch):
+        return self.batch(0, 5, batch)
+
+
+def test_any_dataset_can_be_flattened():
+    flat = datasets.flat(Own())
+    assert (flat.steps, flat.shape, flat.units, flat.names) == (2, (6,), 6, ("a", "b"))
+    np.testing.assert_array_equal(flat.batch(0, 3, 4).spikes, np.full((2, 4, 6), 3))
+    np.testing.assert_array_equal(flat.sample(KEY, 4).lengths, [0, 1, 2, 3])
+    assert flat.sample(KEY, 4).spikes.shape == (2, 4, 6)
+
+
 def test_a_network_learns_from_a_dataset(numbered):
     """Batches go where spikes go, also inside jit."""
     net = otpe.dense([3, 4, 5])

@@ -78,6 +78,38 @@ def test_any_folder_in_this_layout(tmp_path):
         load("test")
 
 
+def test_a_folder_of_a_camera(root):
+    """Units in the order of (P, H, W): one cache for both, and one more where squares are pooled."""
+    (flat, grid), squares = (
+        [datasets.folder(root, "train", 5, units=12), datasets.folder(root, "train", 5, shape=(3, 2, 2))],
+        datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2)),
+    )
+    assert (grid.shape, grid.units, squares.shape) == ((3, 2, 2), 12, (3, 1, 1))
+    np.testing.assert_array_equal(grid.frames, flat.frames.reshape(18, 5, 3, 2, 2))
+    np.testing.assert_array_equal(grid.flat().frames, flat.frames)
+    np.testing.assert_array_equal(squares.frames[..., 0, 0], grid.frames.sum((3, 4)))
+    assert kept(root) == ["shd_train.h5-12-bins5.npz", "shd_train.h5-3x2x2-bins5-pool2.npz"]
+    again = datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2))
+    np.testing.assert_array_equal(again.frames, squares.frames)
+    assert datasets.folder(root, "train", 5, units=12, shape=(3, 4)).shape == (3, 4)
+
+
+FOLDERS = [
+    ({}, r"neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as 2 34 34"),
+    ({"shape": 12}, r"shape is 12, expected the shape of the units, such as \(2, 34, 34\)"),
+    ({"shape": (3, -4)}, r"shape is -4, expected a whole number above 0"),
+    ({"shape": (3, 4), "units": 13}, r"units is 13 and shape is \(3, 4\), which has 12 units. Give one of them"),
+    ({"shape": (3, 4), "bins": Binning(5, pool=2)}, r"pool is 2, which does not divide the height and width of the shape \[3, 4\]. Leave pool out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "message"), FOLDERS, ids=[str(settings) for settings, _ in FOLDERS])
+def test_shapes_that_a_folder_cannot_have(root, settings, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.folder(root, **settings)
+    assert not (root / "otpe-cache").exists()
+
+
 def test_padded_steps_of_fixed_time(root):
     data = datasets.shd(root, "test", Binning(dt=0.05, binary=True, pool=70))
     batch = data.batch(0, 0, 6)

@@ -64,7 +64,7 @@ def test_every_number_by_hand(tmp_path, plain):
         "duration": {"min": 0.5, "median": 0.5, "max": float(np.float16(1.2)) - float(np.float16(0.2))},
         # entries not zero, of 2 × 8: units 0 (twice), 1 and 7; unit 3 in both steps; units 0, 6 and 7
         "frames": {
-            "steps": 2, "units": 8, "steps_per_recording": None, "zeros": 1 - 8 / 48, "mean": 9 / 48,
+            "steps": 2, "units": 8, "shape": [8], "steps_per_recording": None, "zeros": 1 - 8 / 48, "mean": 9 / 48,
             "mean_where_not_zero": 9 / 8, "largest": 2, "spikes_left_out": 0,
         },
     }  # fmt: skip

@@ -47,7 +47,7 @@ def test_names_that_are_hard_to_draw(names, shown):
     from otpe.explore import pictures
 
     events = Events(np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2]), np.array([2], np.int32), None, names)
-    split = reading.Split("train", None, events, 2, None)
+    split = reading.Split("train", None, events, (2,), None)
     found = {"title": "my $data", "time_unit": "seconds"}
     figure = pictures._rates(split, found)
     figure.savefig(io.BytesIO())

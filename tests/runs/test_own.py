@@ -17,7 +17,9 @@ from otpe.reporting import find
 from otpe.runs import settings
 from otpe.studies.landscape import prepared_landscape
 
-MEMBRANE = otpe.network(8, [(otpe.layers.dense(6), otpe.LIF(0.9, 0.3)), (otpe.layers.dense(3), otpe.LeakyIntegrator(0.9))])
+MEMBRANE = otpe.network(
+    8, [(otpe.layers.dense(6), otpe.LIF(0.9, 0.3)), (otpe.layers.dense(3), otpe.LeakyIntegrator(0.9))]
+)
 
 
 def stretched(logits, target):
@@ -35,20 +37,31 @@ def test_dense_networks_are_those_of_before():
 def test_every_kind_of_network_has_its_settings():
     common = {"threshold": 0.3, "surrogate": otpe.fast_sigmoid(25.0)}
     leaks = otpe.Uniform(0.5, 0.8), otpe.Uniform(0.5, 0.8, seed=1)
-    cuba = replace(TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer")
+    cuba = replace(
+        TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer"
+    )
     wanted = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
     assert settings.network(cuba, 8, 3).neurons == (*wanted,)
-    adaptive = replace(TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator")
+    adaptive = replace(
+        TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator"
+    )
     adaptive = replace(adaptive, learn_leak="layer")
     wanted = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
     assert settings.network(adaptive, 8, 3).neurons == wanted
     conv = replace(TINY, conv=(4, 5), conv_kernel=5, conv_stride=2, conv_pool=2)
-    assert [layer.out_shape for layer in settings.network(conv, (2, 34, 34), 3).layers] == [(4, 17, 17), (5, 4, 4), (6,), (3,)]
-    assert settings.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (2, 3, 3)
+    assert [layer.out_shape for layer in settings.network(conv, (2, 34, 34), 3).layers] == [
+        (4, 17, 17),
+        (5, 4, 4),
+        (6,),
+        (3,),
+    ]
+    assert settings.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
 
 
 def test_a_convolutional_network_by_settings_and_back(tmp_path):
-    config = otpe.TrainConfig(**CONFIG, conv=(3,), conv_pool=2, neuron="cuba", readout="integrator", loss="membrane", out=tmp_path / "a")
+    config = otpe.TrainConfig(
+        **CONFIG, conv=(3,), conv_pool=2, neuron="cuba", readout="integrator", loss="membrane", out=tmp_path / "a"
+    )
     config = replace(config, learn_leak="layer", rate=0.1, rate_weight=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # membranes are no rates: nothing is silent
@@ -69,12 +82,14 @@ def test_a_convolutional_network_by_settings_and_back(tmp_path):
 def test_data_on_a_grid_is_flat_for_dense_layers(tmp_path):
     config = otpe.TrainConfig(**CONFIG, mode="online", out=tmp_path / "run")
     result = otpe.train(config, data=splits())
-    assert [layer.in_shape for layer in result.net.layers] == [SHAPE, (5,)]
+    assert [layer.in_shape for layer in result.net.layers] == [(32,), (5,)]
     assert otpe.load(tmp_path / "run").net == result.net
 
 
 def test_the_command_line_has_all_of_it(tmp_path):
-    line = arguments(TINY, steps=4, neuron="cuba", current_leak=0.7, readout="integrator", loss="mse", out=tmp_path / "run")
+    line = arguments(
+        TINY, steps=4, neuron="cuba", current_leak=0.7, readout="integrator", loss="mse", out=tmp_path / "run"
+    )
     assert cli.main(["train", *line]) == 0
     found = otpe.load(tmp_path / "run")
     assert [type(neuron).__name__ for neuron in found.net.neurons] == ["CubaLIF", "LeakyIntegrator"]
@@ -167,7 +182,9 @@ def test_what_does_not_go_together_is_told_before_a_folder_is_made(kind, tmp_pat
 
 
 def test_rules_as_settings_of_a_comparison(tmp_path):
-    with pytest.raises(TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Hand rules of your own"):
+    with pytest.raises(
+        TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Hand rules of your own"
+    ):
         otpe.compare(otpe.CompareConfig(rules=(RULE,), out=tmp_path / "new"))
     with pytest.raises(ValueError, match=r"over has hidden, but the network is your own, which does not depend on it"):
         otpe.sweep(otpe.SweepConfig(over=("hidden=4,5",), out=tmp_path / "new"), net=MEMBRANE)
@@ -179,5 +196,5 @@ def test_labels_of_every_time_step(tmp_path):
     config = otpe.TrainConfig(**CONFIG, readout="integrator", loss="membrane", out=tmp_path / "run")
     result = otpe.train(config, data=splits(labels))
     batch = grid(labels).batch(2**32 - 2, 0, 4)
-    outputs = result.net.run(result.params[0], batch.spikes)
+    outputs = result.net.run(result.params[0], batch.spikes.reshape(5, 4, 32))
     assert result.test_accuracy[0] == pytest.approx(float((outputs.argmax(-1) == batch.labels).mean()))

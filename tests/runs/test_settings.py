@@ -3,8 +3,11 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -13,7 +16,7 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli, networks
-from otpe.datasets import from_arrays
+from otpe.datasets import SpikeBatch, from_arrays
 from otpe.runs import config, settings
 
 SMALL = arguments(TINY)  # for what is told only once the data is there
@@ -44,7 +47,16 @@ BAD = [
     (["--dataset", "shd", "--dt", "nan"], r"dt is nan, expected seconds"),
     (["--dataset", "shd", "--pool", "3"], r"pool is 3, which does not divide 700 units"),
     (["--dataset", "shd"], r"data/shd/shd_train.h5 is not there, nor its .zip"),
-    (["--dataset", "folder"], r"units is not given, and a folder does not tell"),
+    (["--dataset", "folder"], r"neither units nor shape is given, and a folder does not tell"),
+    (["--dataset", "folder", "--units", "8", "--shape", "2", "2", "3"], r"units is 8 and shape is \(2, 2, 3\), which has 12 units"),
+    (["--dataset", "folder", "--shape", "2", "0", "3"], r"shape is 0, expected a whole number above 0"),
+    (["--dataset", "folder", "--shape", "2", "4", "3", "--pool", "2"], r"pool is 2, which does not divide the height and width of the shape \[2, 4, 3\]"),
+    (["--shape", "2", "2", "3"], r"shape is '\(2, 2, 3\)', but t-randman has no use for it: it is for folder"),
+    (["--noise", "0.1"], r"noise is 0.1, but t-randman has no use for it: it is for moving-shapes"),
+    (["--dataset", "moving-shapes", "--classes", "3"], r"classes is 3, but moving-shapes has no use for it"),
+    (["--dataset", "moving-shapes", "--noise", "2"], r"noise is 2.0, expected a probability from 0 to 0.5"),
+    (["--dataset", "moving-shapes", "--size", "3"], r"size is 3, expected at least 12 pixels"),
+    (["--dataset", "moving-shapes", "--time-steps", "0"], r"time_steps is 0, expected a whole number above 0"),
     (["--dataset", "folder", "--units", "8"], r"data/folder holds no train.h5"),
     (["--steps", "9" * 12], r"steps is 9{12}, expected less than 2,147,483,648"),
     (["--test-samples", "9" * 12], r"test_samples is 9{12}, expected less than 2,147,483,648"),
@@ -140,7 +152,7 @@ def test_settings_of_the_wrong_type(kind, tmp_path):
 
 
 def made(units=8, classes=3, recordings=10):
-    spikes = np.random.default_rng(0).integers(0, 2, (6, recordings, units))
+    spikes = np.random.default_rng(0).integers(0, 2, (6, recordings, *np.atleast_1d(units)))
     return from_arrays(spikes, np.arange(recordings) % classes)
 
 
@@ -153,16 +165,31 @@ class Foreign:
         return made().batch(0, 0, 4)
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
+@dataclass(frozen=True)
+class Own:
+    """A grid [2, 2, 2] of somebody's own, who is wrong about its shape."""
+
+    spikes: jax.Array
+    steps, shape, names = 6, (8,), ("a", "b", "c")
+
+    def batch(self, seed, step, size):
+        return SpikeBatch(self.spikes[:, :size], jnp.zeros(size, int))
+
+
 GIVEN = {
     "data": ({"data": 3}, r"data is a int, expected three datasets: otpe.Splits\(train=..., valid=..., test=...\)"),
     "two datasets": ({"data": (made(), made())}, r"data is a tuple, expected three datasets"),
-    "no datasets": ({"data": (1, 2, 3)}, r"data.train is a int without steps, units, names, batch, expected a dataset"),
+    "no datasets": ({"data": (1, 2, 3)}, r"data.train is a int without steps, shape, names, batch, expected a dataset"),
     "not a pytree": ({"data": (Foreign(),) * 3}, r"data.train is a Foreign, which JAX does not know.*register"),
-    "units": ({"data": (made(), made(), made(units=7))}, r"shapes and classes of the datasets differ: .*test has \[7\] and 3"),
+    "units": ({"data": (made(), made(), made(units=7))}, r"shapes and classes of the datasets differ: train has \[8\] and 3, .*test has \[7\] and 3\. Expected the same"),
+    "another shape": ({"data": (Own(np.ones((6, 4, 2, 2, 2))),) * 3}, r"data.train says that its time steps have the shape \[8\], but those of its batches have \[2, 2, 2\]\. Make its `shape` \(2, 2, 2\)"),
     "few recordings": ({"data": (made(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
     "net": ({"net": 3}, r"net is a int, expected a network such as otpe.dense"),
-    "inputs": ({"net": otpe.dense([9, 3])}, r"net takes inputs of the shape \[9\], but the data has \[8\]. Build the network for it"),
-    "outputs": ({"net": otpe.dense([8, 2])}, r"net has 2 outputs, but the data has 3 classes. Build it with 3 outputs"),
+    "inputs": ({"net": otpe.dense([9, 3])}, r"net takes inputs of the shape \[9\], but the data has \[8\]\. Build the network for it"),
+    "a grid": ({"net": otpe.dense([8, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[8\], but the data has \[2, 2, 2\]\. Use otpe.datasets.flat on the data"),
+    "another grid": ({"net": otpe.dense([9, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[9\], but the data has \[2, 2, 2\]\. Build the network for it"),
+    "outputs": ({"net": otpe.dense([8, 2])}, r"net has 2 outputs, but the data has 3 classes\. Build it with 3 outputs"),
     "optimizer": ({"optimizer": 3}, r"optimizer is 3, expected an optax optimizer such as optax.adamax\(1e-3\)"),
     "no optimizer yet": ({"optimizer": optax.adam}, r"expected an optax optimizer such as"),
     "rule": ({"rule": 3}, r"rule 3 is not known"),

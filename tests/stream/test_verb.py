@@ -21,7 +21,7 @@ from otpe.datasets import Binning
 from otpe.reporting import find
 from otpe.runs import checkpoint, starts
 from otpe.stream import worlds
-from otpe.stream.command import asked, opening, saved
+from otpe.stream.command import opening, saved
 from otpe.stream.command.changes import parsed
 from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate

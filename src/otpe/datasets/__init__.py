@@ -1,17 +1,19 @@
-"""Labelled spikes: drawn from random manifolds, recorded, or yours.
+"""Labelled spikes: of random manifolds, of moving shapes, recorded, or yours.
 
-Everything here makes a `Dataset`: batches [time, batch, units] that a seed and a step address.
+Everything here makes a `Dataset`: batches [time, batch, *shape] that a seed and a step address.
 """
 
 from otpe.datasets.adapters import from_arrays, from_events, from_tonic, from_torch
-from otpe.datasets.contract import Dataset, SpikeBatch
+from otpe.datasets.contract import Dataset, SpikeBatch, flat
 from otpe.datasets.frames import Binning
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import folder, shd, ssc
 from otpe.datasets.randman import Randman, randman
+from otpe.datasets.shapes import MovingShapes, moving_shapes
 from otpe.datasets.splits import Holdout
 
 __all__ = [
-    "Binning", "Dataset", "FrameSet", "Holdout", "Randman", "SpikeBatch",
-    "folder", "from_arrays", "from_events", "from_tonic", "from_torch", "randman", "shd", "ssc",
+    "Binning", "Dataset", "FrameSet", "Holdout", "MovingShapes", "Randman", "SpikeBatch",
+    "flat", "folder", "from_arrays", "from_events", "from_tonic", "from_torch", "moving_shapes", "randman",
+    "shd", "ssc",
 ]  # fmt: skip

@@ -1,11 +1,12 @@
-"""What training asks of data: batches [time, batch, units] that a seed and a step number address.
+"""What training asks of data: batches [time, batch, *shape] that a seed and a step number address.
 
 So a run that is resumed at step 1,000 sees the batches it would have seen. A dataset is a pytree: hand it to a jitted
 function as an argument, and its tables or recordings travel as arguments too instead of becoming constants there.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Protocol
 
 import jax
@@ -22,7 +23,7 @@ from otpe import check
 class SpikeBatch:
     """Samples side by side. Unpacks into its first two: `spikes, labels = batch`."""
 
-    spikes: Array  # [T, B, N] counts, of one byte where they fit: the engine reads them as they are
+    spikes: Array  # [T, B, *shape] counts, of one byte where they fit: the engine reads them as they are
     labels: Array  # [B] int32
     lengths: Array | None = None  # [B] time steps of each sample, behind which there is padding; None: all have T
 
@@ -33,9 +34,10 @@ class SpikeBatch:
     @property
     def mask(self) -> Array:
         """[T, B], true where a sample has its own time steps, false where it is padded."""
+        one_each = self.labels if self.lengths is None else self.lengths  # labels may have an axis of time, lengths not
+        axes = one_each.ndim + 1  # time, batch, and what stands before them where batches are stacked
         if self.lengths is None:
-            return jnp.ones(self.spikes.shape[: self.labels.ndim + 1], bool)
-        axes = self.lengths.ndim + 1  # time, batch, and what stands before them where batches are stacked
+            return jnp.ones(self.spikes.shape[:axes], bool)
         return jnp.arange(self.spikes.shape[axes - 2])[:, None] < self.lengths[..., None, :]
 
 
@@ -48,8 +50,13 @@ class Dataset(Protocol):
         ...
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one time step of one sample: (700,), or (2, 34, 34), the channels first."""
+        ...
+
+    @property
     def units(self) -> int:
-        """N: inputs."""
+        """How many inputs: the product of `shape`."""
         ...
 
     @property
@@ -66,9 +73,55 @@ class Dataset(Protocol):
         ...
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Flat:
+    """A dataset with one row of units in each time step of a sample; `flat` makes it."""
+
+    data: Any  # a Dataset
+
+    @property
+    def steps(self) -> int:
+        return self.data.steps
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.units,)
+
+    @property
+    def units(self) -> int:
+        return prod(shape_of(self.data))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.data.names
+
+    def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
+        """As that of the dataset itself."""
+        return _in_rows(self.data.batch(seed, step, size))
+
+    def sample(self, key: Array, batch: int) -> SpikeBatch:
+        """As that of the dataset itself."""
+        return _in_rows(self.data.sample(key, batch))
+
+
+def flat(data: Any) -> Any:
+    """The same dataset with one row of units in each time step, as `otpe.dense` takes them.
+
+    The order is that of `reshape`: for a shape (P, H, W), unit (p·H + y)·W + x. Flat data is returned as it is.
+    """
+    if len(shape_of(data)) == 1:
+        return data
+    return data.flat() if hasattr(data, "flat") else Flat(data)
+
+
 def shape_of(data: Any) -> tuple[int, ...]:
     """The shape of one time step of one sample. A dataset of your own may have `units` alone, if it is flat."""
     return tuple(data.shape) if hasattr(data, "shape") else (data.units,)
+
+
+def _in_rows(batch: SpikeBatch) -> SpikeBatch:
+    return replace(batch, spikes=batch.spikes.reshape(*batch.spikes.shape[:2], -1))
 
 
 def random_key(seed: Any) -> Array:

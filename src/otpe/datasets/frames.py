@@ -8,10 +8,13 @@ makes of events in the order of time. (Out of order, tonic takes the first and t
 and the latest. Recordings too short for so many bins are silence to tonic, and an error here.)
 
 By time: steps of `dt` seconds from time 0 on. Recordings then differ in length, and the shorter ones are padded.
+
+Units have a shape: (700,), or (2, 34, 34) for the pixels of a camera. In events and in what is made here they stand in
+one row, in the order of `reshape`: unit (p·H + y)·W + x.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -33,15 +36,16 @@ class Binning:
     dt: float | None = None  # seconds of a time step
     steps: int | None = None  # with dt: how many, later spikes are left out; else as the longest recording needs
     binary: bool = False  # 1 for any number of spikes, instead of the number
-    pool: int = 1  # as many neighbouring units become one
+    pool: int = 1  # as many neighbouring units become one; on a grid of pixels, squares of as many by as many
     remainder: Literal["keep", "drop"] = "keep"
 
     @classmethod
     def of(cls, bins: "int | Binning") -> "Binning":
         return bins if isinstance(bins, cls) else cls(bins)  # pyright: ignore[reportArgumentType]
 
-    def checked(self, units: int) -> "Binning":
-        """These settings in plain numbers, if they go together and fit as many units."""
+    def checked(self, shape: int | Sequence[int]) -> "Binning":
+        """These settings in plain numbers, if they go together and fit units of this shape, or so many in a row."""
+        shape = in_axes(shape)
         if (self.bins is None) == (self.dt is None):
             given = "neither bins nor dt is given" if self.bins is None else f"bins is {self.bins} and dt is {self.dt}"
             raise ValueError(f"{given}, expected one of them: a number of time steps, or the seconds of each.")
@@ -57,13 +61,9 @@ class Binning:
             )
         check.flag("binary", self.binary)
         pool = check.count("pool", self.pool)
-        if units % pool:
-            near = [n for n in range(2, min(units, 1000)) if units % n == 0][:8]
-            raise ValueError(
-                f"pool is {self.pool}, which does not divide {units} units. Possible are {near}, for example."
-            )
+        _check_pool(pool, shape)
         check.one_of("remainder", self.remainder, ("keep", "drop"))
-        if (bins or steps or 1) * units > MOST:
+        if (bins or steps or 1) * (units := math.prod(shape)) > MOST:
             raise ValueError(
                 f"{bins or steps} time steps of {units} units are more than {MOST:,} numbers for each recording. Use"
                 " fewer."
@@ -78,6 +78,26 @@ class Binning:
         return "-".join([time, *extra])
 
 
+def in_axes(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A number of units is a shape with one axis."""
+    return tuple(shape) if isinstance(shape, Sequence) else (shape,)
+
+
+def pooled(shape: int | Sequence[int], pool: int) -> tuple[int, ...]:
+    """What becomes of a shape: the height and width of its channels are divided, or the length of a row."""
+    shape = in_axes(shape)
+    return (*shape[:-2], *(length // pool for length in shape[-2:]))
+
+
+def _check_pool(pool: int, shape: tuple[int, ...]) -> None:
+    common = math.gcd(*shape[-2:])
+    if common % pool:
+        near = [n for n in range(2, min(common, 1000)) if common % n == 0][:8]
+        what = f"{common} units" if len(shape) == 1 else f"the height and width of the shape {list(shape)}"
+        example = f"Possible are {near}, for example." if near else "Leave pool out."
+        raise ValueError(f"pool is {pool}, which does not divide {what}. {example}")
+
+
 class Frames(NamedTuple):
     counts: np.ndarray  # [recordings, steps, units], of one byte where they fit
     lengths: np.ndarray | None  # [recordings] int32, where they differ
@@ -87,31 +107,33 @@ class Grid(NamedTuple):
     """Where the time steps of each recording lie."""
 
     steps: int
+    shape: tuple[int, ...]  # of the units, before pooling
     units: int  # after pooling
     lengths: np.ndarray | None  # [recordings] int32, where they differ
     begin: np.ndarray  # [recordings] microseconds at which the first step begins
     width: np.ndarray  # [recordings] microseconds of a step
 
 
-def frames(events: Events, units: int, binning: Binning, where: str = "events") -> Frames:
-    """Frames of every recording."""
-    lie = grid(events, units, binning, where)
-    shape = (len(events), lie.steps, lie.units)
-    if math.prod(shape) > memory.host():
+def frames(events: Events, shape: int | Sequence[int], binning: Binning, where: str = "events") -> Frames:
+    """Frames of every recording, of units of this shape, which stand in one row."""
+    lie = grid(events, shape, binning, where)
+    size = (len(events), lie.steps, lie.units)
+    if math.prod(size) > memory.host():
         raise ValueError(
-            f"{where}: frames {list(shape)} take {math.prod(shape) / 1e9:.0f} GB, more than this machine has. Use fewer"
+            f"{where}: frames {list(size)} take {math.prod(size) / 1e9:.0f} GB, more than this machine has. Use fewer"
             " time steps, or pool units."
         )
-    made = np.zeros(shape, np.uint8)
+    made = np.zeros(size, np.uint8)
     for some, counted in blocks(events, lie, binning):
         made = _wide_enough(made, int(counted.max()))
         made[some] = counted
     return Frames(made, lie.lengths)
 
 
-def grid(events: Events, units: int, binning: Binning, where: str) -> Grid:
+def grid(events: Events, shape: int | Sequence[int], binning: Binning, where: str) -> Grid:
     """All that is to be known before anything is counted; what cannot be binned is refused here."""
-    binning = binning.checked(units)
+    binning, shape = binning.checked(shape), in_axes(shape)
+    units = math.prod(shape)
     begin, end = (microseconds(times, nearest=binning.dt is not None) for times in events.ends())
     if binning.bins is not None:
         lengths, steps = None, binning.bins
@@ -128,7 +150,7 @@ def grid(events: Events, units: int, binning: Binning, where: str) -> Grid:
                 f"{where}: {steps} time steps of {binning.dt:g} s, as the longest recording needs, times {units} units"
                 f" are more than {MOST:,} numbers for each recording. Use a larger dt, or give steps."
             )
-    return Grid(steps, units // binning.pool, lengths, begin, np.maximum(width, 1))
+    return Grid(steps, shape, math.prod(pooled(shape, binning.pool)), lengths, begin, np.maximum(width, 1))
 
 
 def blocks(events: Events, lie: Grid, binning: Binning) -> Iterator[tuple[slice, np.ndarray]]:
@@ -149,10 +171,18 @@ def count(events: Events, some: slice, lie: Grid, binning: Binning) -> np.ndarra
     if binning.bins is not None and binning.remainder == "keep":
         step = np.minimum(step, lie.steps - 1)
     kept = step < lie.steps
-    place = (of * lie.steps + step) * lie.units + events.units[span] // binning.pool
+    place = (of * lie.steps + step) * lie.units + _place(events.units[span], lie.shape, binning.pool)
     shape = (counts.size, lie.steps, lie.units)
     counted = np.bincount(place[kept], minlength=math.prod(shape)).reshape(shape)
     return np.minimum(counted, 1) if binning.binary else counted
+
+
+def _place(units: np.ndarray, shape: tuple[int, ...], pool: int) -> np.ndarray:
+    """Where units lie after pooling. `pool` divides the height, so that rows may be counted through all channels."""
+    if len(shape) == 1:
+        return units // pool
+    row, column = units // shape[-1], units % shape[-1]
+    return row // pool * (shape[-1] // pool) + column // pool
 
 
 def microseconds(times: np.ndarray, *, nearest: bool) -> np.ndarray:

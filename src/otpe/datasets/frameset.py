@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ from otpe.datasets.contract import SpikeBatch, random_key, shuffled, step_number
 class FrameSet:
     """A dataset of recordings that are at hand; `shd`, `ssc`, `folder` and the `from_…` functions make it."""
 
-    frames: Array  # [R, T, N]
+    frames: Array  # [R, T, *shape]
     labels: Array  # [R] int32
     names: tuple[str, ...]  # of the classes, label 0 first
     lengths: Array | None = None  # [R] time steps of each recording, where they differ
@@ -38,8 +39,16 @@ class FrameSet:
         return self.frames.shape[1]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.frames.shape[2:]
+
+    @property
     def units(self) -> int:
-        return self.frames.shape[2]
+        return prod(self.shape)
+
+    def flat(self) -> "FrameSet":
+        """The same with one row of units in each time step, as `otpe.dense` takes them: `reshape` says which."""
+        return replace(self, frames=self.frames.reshape(*self.frames.shape[:2], self.units))
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
         """The mini-batch of this step, in a run with this seed.
@@ -97,7 +106,7 @@ class FrameSet:
 def frameset(
     frames: Any, labels: Any, names: Sequence[str] | None = None, lengths: Any = None, speakers: Any = None
 ) -> FrameSet:
-    """Checked arrays [R, T, N] on the device."""
+    """Checked arrays [R, T, *shape] on the device."""
     labels = np.asarray(labels)
     names = tuple(names) if names is not None else tuple(map(str, range(int(labels.max()) + 1)))
     as_ints = partial(jnp.asarray, dtype=jnp.int32)

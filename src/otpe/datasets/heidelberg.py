@@ -6,8 +6,10 @@ folder may not be written.
 
 import hashlib
 import os
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 from otpe import check
 from otpe.datasets import cache, hdf5
 from otpe.datasets.fetch import SOURCES, command, fetch
-from otpe.datasets.frames import Binning, frames
+from otpe.datasets.frames import Binning, frames, in_axes, pooled
 from otpe.datasets.frameset import FrameSet, frameset
 from otpe.datasets.splits import Holdout, holdout
 
@@ -28,7 +30,7 @@ ENDINGS = (".h5", ".hdf5", ".h5.zip", ".hdf5.zip")
 class Recordings(NamedTuple):
     """A whole file, binned."""
 
-    frames: np.ndarray  # [R, T, N]
+    frames: np.ndarray  # [R, T, N], whatever shape the units have: files and caches know rows of units alone
     lengths: np.ndarray | None  # [R]
     labels: np.ndarray  # [R]
     speakers: np.ndarray | None  # [R]
@@ -71,26 +73,52 @@ def folder(
     split: Split = "train",
     bins: int | Binning = 50,
     *,
-    units: int,
+    units: int | None = None,
+    shape: Sequence[int] | None = None,
     validation: Literal["first", "stratified", "none"] | Holdout = "first",
     keep_empty: bool = False,
 ) -> FrameSet:
     """Any folder with files in SHD's layout, named `train.h5`, `anything_test.h5` and so on, with this many units.
 
+    `shape`: of the units, such as (2, 34, 34) for a camera whose unit (p·H + y)·W + x is the pixel x, y of polarity p.
     Where there is no file for "valid", it is held out of the training file. Else as `shd`.
     """
-    units = check.count("units", units)
+    axes = axes_of(units, shape)
     check.one_of("split", split, SPLITS)
     root, held_out = Path(root), holdout(validation)
     in_file = "train" if split == "valid" and _only(root, "valid") is None else split
     path = file_of(root, in_file)
     whole = in_file == "test" or _only(root, "valid") is not None
-    return _part(load(path, units, Binning.of(bins), keep_empty=keep_empty), split, None if whole else held_out)
+    binning = Binning.of(bins)
+    rows = _part(load(path, axes, binning, keep_empty=keep_empty), split, None if whole else held_out)
+    return replace(rows, frames=rows.frames.reshape(*rows.frames.shape[:2], *pooled(axes, binning.pool)))
 
 
-def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) -> Recordings:
-    """All recordings of one file, from the cache if it was binned like this before."""
-    binning = binning.checked(units)
+def axes_of(units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
+    """The shape of the units of a folder, of which one setting or the other tells."""
+    if units is None and shape is None:
+        raise ValueError(
+            "neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as"
+            " 2 34 34."
+        )
+    if shape is None:
+        return (check.count("units", units),)
+    if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
+        raise ValueError(f"shape is {shape!r}, expected the shape of the units, such as (2, 34, 34).")
+    axes = tuple(check.count("shape", length) for length in shape)
+    if units is not None and check.count("units", units) != prod(axes):
+        raise ValueError(
+            f"units is {units} and shape is {axes}, which has {prod(axes)} units. Give one of them, or the same number."
+        )
+    return axes
+
+
+def load(path: Path, units: int | Sequence[int], binning: Binning, *, keep_empty: bool = False) -> Recordings:
+    """All recordings of one file, from the cache if it was binned like this before. `units`: how many, or a shape."""
+    binning, axes = binning.checked(units), in_axes(units)
+    axes = (prod(axes),) if binning.pool == 1 else axes  # only pooling asks for a shape: both share a cache
+    units = prod(axes)
+    grid = {"shape": axes} if len(axes) > 1 else {}
     about = path.stat()
     stamp = {
         "frames": 1,
@@ -98,13 +126,14 @@ def load(path: Path, units: int, binning: Binning, *, keep_empty: bool = False) 
         "binning": asdict(binning),
         "units": units,
         "keep_empty": keep_empty,
+        **grid,
     }
-    places = _places(path, f"{path.name}-{units}-{binning}{'-empty' * keep_empty}")
+    places = _places(path, f"{path.name}-{'x'.join(map(str, axes))}-{binning}{'-empty' * keep_empty}")
     for place in places:
-        kept = cache.read(*place, stamp, partial(_fit, binning=binning, units=units))
+        kept = cache.read(*place, stamp, partial(_fit, binning=binning, shape=axes))
         if kept is not None:
             return _recordings(kept)
-    arrays = binned(path, units, binning, keep_empty=keep_empty)
+    arrays = binned(path, axes, binning, keep_empty=keep_empty)
     any(cache.write(*place, stamp, arrays) for place in places)  # the first that can be written
     return _recordings(arrays)
 
@@ -170,22 +199,22 @@ def _part(all_of: Recordings, split: str, held_out: Holdout | None) -> FrameSet:
     return frameset(all_of.frames[chosen], all_of.labels[chosen], all_of.names, lengths, speakers)
 
 
-def binned(path: Path, units: int, binning: Binning, *, keep_empty: bool) -> dict[str, np.ndarray]:
-    events = hdf5.read(path, units, keep_empty=keep_empty)
-    made = frames(events, units, binning, str(path))
+def binned(path: Path, shape: int | Sequence[int], binning: Binning, *, keep_empty: bool) -> dict[str, np.ndarray]:
+    events = hdf5.read(path, prod(in_axes(shape)), keep_empty=keep_empty)
+    made = frames(events, shape, binning, str(path))
     arrays = {"frames": made.counts, "labels": events.labels, "names": np.array(events.names, np.str_)}
     optional = {"lengths": made.lengths, "speakers": events.speakers}
     return arrays | {name: x for name, x in optional.items() if x is not None}
 
 
-def _fit(arrays: dict[str, np.ndarray], binning: Binning, units: int) -> bool:
+def _fit(arrays: dict[str, np.ndarray], binning: Binning, shape: tuple[int, ...]) -> bool:
     """Are these arrays what `binned` makes with these settings?"""
     frames, names = arrays["frames"], arrays["names"]
     rows = {name: arrays[name] for name in ("labels", "lengths", "speakers") if name in arrays}
     limits = {"labels": names.size - 1, "lengths": frames.shape[1]}
     return (
         (frames.ndim, frames.dtype.kind in "iu", names.ndim, names.dtype.kind) == (3, True, 1, "U")
-        and frames.shape[1:] == (binning.bins or binning.steps or frames.shape[1], units // binning.pool)
+        and frames.shape[1:] == (binning.bins or binning.steps or frames.shape[1], prod(pooled(shape, binning.pool)))
         and rows.keys() >= ({"labels", "lengths"} if binning.dt else {"labels"})
         and all(row.shape == frames.shape[:1] and row.dtype == np.int32 and row.min() >= 0 for row in rows.values())
         and all(rows[name].max() <= most for name, most in limits.items() if name in rows)

@@ -8,8 +8,10 @@ from otpe import check
 from otpe.datasets.fetch import SOURCES
 
 ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
+SHAPES = "moving-shapes"
+DRAWN = (*ENCODINGS, SHAPES)  # without an end
 RECORDED = (*SOURCES, "folder")
-NAMES = (*ENCODINGS, *RECORDED)
+NAMES = (*DRAWN, *RECORDED)
 
 
 def check_use(dataset: str, config: Any, used_by: Mapping[str, Collection[str]]) -> None:

@@ -50,6 +50,10 @@ class Randman:
         return self.settings.steps
 
     @property
+    def shape(self) -> tuple[int]:
+        return (self.units,)
+
+    @property
     def units(self) -> int:
         return self.tables.shape[-1]
 

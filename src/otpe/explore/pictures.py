@@ -1,4 +1,4 @@
-"""The pictures: rasters of samples, and mean spikes of each class and unit."""
+"""The pictures: samples, and mean spikes of each class and unit. Those of a grid of pixels are in `grids.py`."""
 
 import io
 import math
@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from otpe import files
+from otpe.explore import grids
 from otpe.explore.reading import Split
 from otpe.explore.summary import mean_spikes
 
@@ -20,7 +21,12 @@ MOST_NAMES = 60  # classes whose names have room below each other
 
 def draw(path: Path, split: Split, found: dict[str, Any], samples: int) -> list[Path]:
     """Both pictures of one split, beside the JSON file."""
-    made = {"rasters": _rasters(split, found, samples), "rates": _rates(split, found)}
+    if len(split.shape) == 1:
+        made = {"rasters": _rasters(split, found, samples), "rates": _rates(split, found)}
+    else:
+        captions = {i: _caption(split, i) for i in chosen(split.events.labels, samples)}
+        title, names = _title(found, split), [_short(name) for name in split.events.names]
+        made = {"frames": grids.strips(split, captions, title), "rates": grids.maps(split, names, title)}
     drawn = []
     for kind, figure in made.items():
         picture = path.with_name(f"{path.stem}-{kind}.png")

@@ -5,6 +5,7 @@ from typing import Any
 
 from otpe.tables import columns
 
+AXES = {1: "N", 3: "C, H, W"}  # of a time step, by how many there are
 OFFICIAL = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -39,7 +40,7 @@ def _cells(split: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
         "spikes": f"{split['spikes']:,}",
         "spikes of each": _spread(split["spikes_per_recording"], ",.0f"),
         f"{found['time_unit']}, first to last spike": _spread(split["duration"], ".3f" if recorded else ",.0f"),
-        "frames [T, N]": f"[{frames['steps']}, {frames['units']}]",
+        f"frames [T, {AXES.get(len(frames['shape']), '…')}]": str([frames["steps"], *frames["shape"]]),
         "time steps of each": "" if steps is None else _spread(steps, ",.0f"),
         "zeros in the frames": f"{100 * frames['zeros']:.2f} %",
         "mean count per unit and step": f"{frames['mean']:.4f}",

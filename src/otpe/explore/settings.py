@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from otpe import check
-from otpe.datasets import Binning
+from otpe.datasets import Binning, MovingShapes, moving_shapes
 from otpe.datasets.fetch import SOURCES
-from otpe.datasets.named import ENCODINGS, RECORDED, check_use
+from otpe.datasets.heidelberg import axes_of
+from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
 from otpe.explore.config import DataConfig
 
 USED_BY = {
-    "root": RECORDED, "download": SOURCES, "verify": SOURCES, "units": ("folder",), "keep_empty": RECORDED,
+    "root": RECORDED, "download": SOURCES, "verify": SOURCES, "units": ("folder",), "shape": ("folder",),
+    "keep_empty": RECORDED,
     "bins": RECORDED, "dt": RECORDED, "steps": RECORDED, "binary": RECORDED, "pool": RECORDED, "remainder": RECORDED,
-    "seed": ENCODINGS, "standardize": ENCODINGS,
+    "seed": DRAWN, "standardize": ENCODINGS, "label": (SHAPES,), "size": (SHAPES,), "noise": (SHAPES,),
 }  # fmt: skip
 MOST_SAMPLES = 64
 
@@ -23,11 +24,10 @@ def checked(config: DataConfig) -> DataConfig:
         raise ValueError(
             f"samples is {config.samples}, expected 1 to {MOST_SAMPLES}: their rasters are drawn on one page."
         )
-    if config.name == "folder" and config.units is None:
-        raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as --units 700.")
+    if config.name == SHAPES:
+        shapes(config)
     if config.name in RECORDED:
-        check.count("units", units(config))
-        binning(config).checked(units(config))
+        binning(config).checked(shape(config))
     return config
 
 
@@ -35,8 +35,13 @@ def root(config: DataConfig) -> Path:
     return config.root or Path("data") / config.name
 
 
-def units(config: DataConfig) -> int:
-    return SOURCES[config.name].units if config.name in SOURCES else config.units or 0
+def shapes(config: DataConfig) -> MovingShapes:
+    return moving_shapes(config.label, size=config.size, noise=config.noise)
+
+
+def shape(config: DataConfig) -> tuple[int, ...]:
+    """Of the units of recordings, as their files have them."""
+    return (SOURCES[config.name].units,) if config.name in SOURCES else axes_of(config.units, config.shape or None)
 
 
 def binning(config: DataConfig) -> Binning:

@@ -31,7 +31,7 @@ def summary(config: DataConfig, splits: Sequence[Split]) -> dict[str, Any]:
         "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
         "title": title(config, splits),
         "about": about(config),
-        "time_unit": "time steps" if config.name in settings.ENCODINGS else "seconds",
+        "time_unit": "time steps" if config.name in settings.DRAWN else "seconds",
         "splits": [of_split(split) for split in splits],
     }
 
@@ -40,6 +40,8 @@ def title(config: DataConfig, splits: Sequence[Split]) -> str:
     """What stands above tables and pictures; what is not the original, or may not be, says so there."""
     if config.name == "folder":
         return settings.root(config).name or str(settings.root(config))
+    if config.name == settings.SHAPES:
+        return f"Moving shapes, told apart by {config.label}"
     if config.name in settings.ENCODINGS:
         return {"t-randman": "T-Randman", "r-randman": "R-Randman"}[config.name]
     official = {split.source.official for split in splits if split.source}
@@ -49,6 +51,9 @@ def title(config: DataConfig, splits: Sequence[Split]) -> str:
 
 def about(config: DataConfig) -> str:
     """Where it comes from, and how it became frames."""
+    if config.name == settings.SHAPES:
+        grid = f"{config.size} × {config.size} pixels, background events {config.noise:g}"
+        return f"{grid}; {BATCHES} mini-batches of {BATCH} with seed {config.seed}"
     if config.name in settings.ENCODINGS:
         by = {"batch": "the extremes of each mini-batch, as the authors do", "fixed": "fixed extremes"}
         return (
@@ -60,10 +65,14 @@ def about(config: DataConfig) -> str:
     extra = (
         [f"{binning.steps} at most"] * bool(binning.steps)
         + ["zeros and ones"] * binning.binary
-        + [f"{binning.pool} units pooled into one"] * (binning.pool > 1)
+        + [f"{_pooled(config, binning.pool)} pooled into one"] * (binning.pool > 1)
         + ["spikes behind the last whole step dropped"] * bool(binning.bins and binning.remainder == "drop")
     )
     return f"in {settings.root(config)}; frames: {', '.join([time_steps, *extra])}"
+
+
+def _pooled(config: DataConfig, pool: int) -> str:
+    return f"{pool} units" if len(settings.shape(config)) == 1 else f"{pool} × {pool} pixels"
 
 
 def of_split(split: Split) -> dict[str, Any]:
@@ -92,6 +101,7 @@ def of_frames(framed: Framed, recordings: int) -> dict[str, Any]:
     return {
         "steps": framed.steps,
         "units": framed.units,
+        "shape": list(framed.shape),
         "steps_per_recording": None if framed.lengths is None else spread(framed.lengths),
         "zeros": 1 - framed.nonzero / entries,
         "mean": framed.total / entries,

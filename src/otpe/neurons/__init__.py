@@ -26,6 +26,7 @@ neuron.
 
 from otpe.neurons.contract import (
     Derivatives,
+    acting,
     arrays_in_A,
     arrays_in_h,
     bound,
@@ -35,7 +36,7 @@ from otpe.neurons.contract import (
     fixed_values,
     is_spiking,
     largest_leaks,
-    leaks,
+    leak_matrix,
     poles,
     resets,
     rest,
@@ -47,8 +48,7 @@ from otpe.neurons.leaks import PerNeuron, Uniform
 from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, Reset
 
 __all__ = [
-    "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform", "arrays_in_A",
-    "arrays_in_h", "bound",
-    "causes", "check_neuron", "derivatives", "fixed_values", "is_spiking", "leaks", "poles", "resets", "rest", "states_of", "trained",
-    "values",
+    "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform", "acting",
+    "arrays_in_A", "arrays_in_h", "bound", "causes", "check_neuron", "derivatives", "fixed_values", "is_spiking",
+    "largest_leaks", "leak_matrix", "poles", "resets", "rest", "states_of", "trained", "values",
 ]  # fmt: skip

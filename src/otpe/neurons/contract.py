@@ -141,6 +141,11 @@ def causes(neuron: Any) -> dict[str, Vector]:
     return _facts(neuron).causes
 
 
+def acting(neuron: Any, state: Any, trained: Any) -> dict[str, Array]:
+    """How much each trained number acts on the next step: x in `trained`, for a bound neuron in this state."""
+    return {name: x for name, (x, _) in neuron.causes(state).items() if name in trained} if trained else {}
+
+
 def poles(neuron: Any) -> tuple[int, ...]:
     """The states that a current passes on its way to the output, in this order, the membrane last.
 
@@ -149,23 +154,21 @@ def poles(neuron: Any) -> tuple[int, ...]:
     return _facts(neuron).poles
 
 
-def leaks(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) -> Matrix:
+def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) -> Matrix:
     """A⁰: A without spikes, for the layer as a whole. Leaks that differ within a layer are replaced by their mean.
 
     `values` as from the function of that name; None: as they are before any training.
     """
     k = states_of(neuron)
     if isinstance(neuron, OURS):
-        neuron = neuron.with_values(neuron.means(values or {}, shape))
-    elif values is None or values:
-        given = _values_at_start(neuron, shape) if values is None else values
-        dtype = jax.tree.leaves(given)[0].dtype if given else None
-        A = _matrix(_leaks(bound(neuron, jax.tree.map(jnp.mean, given))), k, neuron)
-        return states.matrix([[a.astype(dtype) if isinstance(a, Tracer) else a for a in row] for row in A])
-    else:
-        with jax.ensure_compile_time_eval():  # inside `jax.jit` the leaks would not be plain numbers
+        return states.matrix(_matrix(_leaks(neuron.with_values(neuron.means(values or {}, shape))), k, neuron))
+    given = _values_at_start(neuron, shape) if values is None else values
+    if not given:
+        with jax.ensure_compile_time_eval():  # inside `jax.jit` measured leaks would not be plain numbers
             return states.matrix(_matrix(_leaks(neuron), k, neuron))
-    return states.matrix(_matrix(_leaks(neuron), k, neuron))
+    dtype = jax.tree.leaves(given)[0].dtype  # leaks are measured in the widest type
+    A = _matrix(_leaks(bound(neuron, jax.tree.map(jnp.mean, given))), k, neuron)
+    return states.matrix([[a.astype(dtype) if isinstance(a, Tracer) else a for a in row] for row in A])
 
 
 def largest_leaks(neuron: Any, shape: tuple[int, ...]) -> Matrix:

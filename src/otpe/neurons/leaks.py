@@ -71,7 +71,7 @@ class PerNeuron:
         return f"{self.values.min():g} to {self.values.max():g}"
 
 
-Leak = float | Uniform | PerNeuron | Any
+Leak = Any  # a number, `Uniform` or `PerNeuron`; inside a bound neuron an array
 
 
 def leak(name: str, given: Any) -> Leak:

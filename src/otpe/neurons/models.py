@@ -175,11 +175,11 @@ class CubaLIF(_Leaky):
         return jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)
 
     def step(self, state: tuple[Array, Array], current: Array) -> Step:
-        I, u = state
-        I = self.current_leak * I + current
-        v = self.leak * u + I
+        i, u = state
+        i = self.current_leak * i + current
+        v = self.leak * u + i
         s = spike(self.surrogate, v - self.threshold)
-        return Step((I, self._after(v, s)), s, v)
+        return Step((i, self._after(v, s)), s, v)
 
     def linearise(self, v: Array) -> tuple[Matrix, Vector, Vector]:
         α, g = self.current_leak, surrogate_derivative(self.surrogate, v - self.threshold)
@@ -189,8 +189,8 @@ class CubaLIF(_Leaky):
         return ((self.current_leak, 0), (self.current_leak, self.leak))
 
     def causes(self, state: tuple[Array, Array]) -> dict[str, tuple[Array, Vector]]:
-        I, u = state
-        return {"leak": (u, (0, 1.0)), "current_leak": (I, (1.0, 1.0))}
+        i, u = state
+        return {"leak": (u, (0, 1.0)), "current_leak": (i, (1.0, 1.0))}
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ Symbols, everywhere in this folder. A, b and h are explained in `neurons.py`:
   ḡ_t  its leaky average; for a LIF layer above, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
   a_t  decay of a whole stage: its leak, or for "mean-reset" the mean survival of its neurons, mean_j ρ_t
 
-A vector of k numbers per neuron is a tuple of k arrays. Where k is 1 it is the array itself, so that `decay.carry(D, x)`
-is `ρ * D + x` for a LIF neuron, and `now.read(D)` is `g * D`.
+A vector of k numbers per neuron is a tuple of k arrays. Where k is 1 it is the array itself: for a LIF neuron
+`decay.carry(D, x)` is `ρ * D + x`, and `now.read(D)` is `g * D`.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,8 @@
 
     whole sequence:   y_t = h_t q_t + A⁰ᵀ y_{t+1},   κ_t = b · y_t
 
-Dropped    the reset, from the layer's own memory, and leaks that differ within a layer: their mean stands for them; and, as in OSTL, all that earlier spikes do above.
+Dropped    the reset, from the layer's own memory; where leaks differ within a layer, all but their mean; and, as in
+           OSTL, all that earlier spikes do above.
 Exact when one layer whose reset is detached from the gradient; or T = 1; or λ = 0.
 Cost       n_in per sample per step; whole sequence O(T n) and one matrix product.
 

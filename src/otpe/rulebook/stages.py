@@ -71,7 +71,7 @@ def leaks(net: Network, layers: Sequence[Layer] | None) -> list[Matrix]:
     """A⁰ of every layer; of an untrained network where no layers are given."""
     values = [None] * net.depth if layers is None else [layer.values for layer in layers]
     triples = zip(net.neurons, values, net.layers, strict=True)
-    return [neurons.leaks(neuron, given, layer.out_shape) for neuron, given, layer in triples]
+    return [neurons.leak_matrix(neuron, given, layer.out_shape) for neuron, given, layer in triples]
 
 
 def largest_leaks(net: Network) -> list[tuple[float, ...]]:

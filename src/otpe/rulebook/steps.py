@@ -152,7 +152,7 @@ class Stepper:
         found = []
         for (of, layer, at), q, of_map in zip(self._each(state, info), signals, grads, strict=True):
             own = traces.emit_causes(of.place, layer.causes, q, at)
-            found.append(joined_gradient(self.net, params, of.place.index, of_map, own))
+            found.append(joined_gradient(self.net, params, of.place.number, of_map, own))
         return tuple(found)
 
     def _readout(self, batch: int, dtype: Any) -> Array | None:
@@ -181,7 +181,7 @@ class Stepper:
         leaks = stages.leaks(self.net, bind(self.net, params))
 
         def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Any]:
-            after, output, moved = self._run_layer(layer, state.layers[layer.index], x, current, leaks, means)
+            after, output, moved = self._run_layer(layer, state.layers[layer.number], x, current, leaks, means)
             return output, (after, output, moved)
 
         x, found = walk(self.net, params, x, self.engine, each)
@@ -192,10 +192,10 @@ class Stepper:
     def _run_layer(
         self, layer: Layer, state: LayerState, x: Array, current: Current, leaks: list[Any], means: list[Array | None]
     ) -> tuple[LayerState, Array, Moved]:
-        net, rule, i, neuron = self.net, self.rule, layer.index, layer.neuron
+        net, rule, i, neuron = self.net, self.rule, layer.number, layer.neuron
         (batch, *_), rank = x.shape, len(layer.shape)
         trained = neurons.causes(layer.kind)
-        causes = {name: c for name, (c, _) in neuron.causes(state.neurons).items() if name in trained} if trained else {}
+        causes = neurons.acting(neuron, state.neurons, trained)
         after, output, kept = neuron.step(state.neurons, current.total)
         at = neurons.derivatives(neuron, kept)
         at = at._replace(A=stages.for_all_samples(at.A, output.shape), h=stages.for_all_samples(at.h, output.shape))
@@ -227,8 +227,8 @@ class Stepper:
         loss, q = losses.value_and_signal(self.loss, info.logits, target, weight)
         signals = [q]
         for layer in reversed(bind(self.net, params)[1:]):
-            m = self._below(layer.index, signals[0], info.now[layer.index])
-            q, below = layers.transpose(layer.map, layer.params, m, self.engine), layer.index - 1
+            m = self._below(layer.number, signals[0], info.now[layer.number])
+            q, below = layers.transpose(layer.map, layer.params, m, self.engine), layer.number - 1
             if self.loss.rate_weight and neurons.is_spiking(self.net.neurons[below]):
                 rank = len(self.net.layers[below].out_shape)
                 penalty, more = losses.rate_penalty(self.loss, info.spikes[below], rank, weight)

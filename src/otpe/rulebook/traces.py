@@ -52,34 +52,34 @@ class Place(NamedTuple):
 
     net: Network
     rule: Rule
-    index: int
+    number: int  # 0 for the first
     engine: Engine
 
     @property
     def map(self) -> Any:
-        return self.net.layers[self.index]
+        return self.net.layers[self.number]
 
     @property
     def neuron(self) -> Any:
-        return self.net.neurons[self.index]
+        return self.net.neurons[self.number]
 
     @property
     def local(self) -> Any:
-        return self.rule.at(self.index, self.net.depth)
+        return self.rule.at(self.number, self.net.depth)
 
     @property
     def filters(self) -> int:
-        return stages.filters(self.net, self.rule, self.index)
+        return stages.filters(self.net, self.rule, self.number)
 
     def rows(self, row: Array) -> Rows:
         """The rule's traces at rest."""
-        return self.local.init(stages.blank_trace(self.net, self.rule, self.index, row), self.filters)
+        return self.local.init(stages.blank_trace(self.net, self.rule, self.number, row), self.filters)
 
     def seen(self, moved: Moved) -> tuple[Now, Decays]:
         """What the rule sees for its weights."""
         if not stages.sees_inputs(self.local):
             return moved.now, moved.decay
-        return stages.of_inputs(self.net, self.index, moved.now, moved.decay)
+        return stages.of_inputs(self.net, self.number, moved.now, moved.decay)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class InputTraces:
         out, layer = self.place.local.emit(kept.rows, q, now), self.place.map
         pairs = zip(states.entries(out.row), states.entries(out.post), strict=True)
         live = [(row, post) for row, post in pairs if not states.is_number(post)]
-        row, post = (jnp.concatenate(part) if len(part) > 1 else part[0] for part in zip(*live, strict=True))
+        row, post = live[0] if len(live) == 1 else map(jnp.concatenate, zip(*live, strict=True))
         x, one = layers.unlift(row, layer.in_shape)
         return layers.gradient(layer, params, x, post, one, self.place.engine)
 
@@ -267,7 +267,7 @@ class FactoredTraces:
             collected, share = collect.step(collected, κ if lived is None else jnp.where(lived, κ, 0))
             return (filters, collected), share
 
-        blank = stages.blank_trace(place.net, place.rule, place.index, jnp.zeros((), q.dtype))
+        blank = stages.blank_trace(place.net, place.rule, place.number, jnp.zeros((), q.dtype))
         (_, collected), shares = scan.recur(
             backward,
             (local.start(blank, place.filters), collect.start()),
@@ -302,7 +302,8 @@ Traces = NoTraces | InputTraces | WeightTraces | FactoredTraces
 
 
 def blank_causes(place: Place, moved: Moved) -> dict[str, Rows]:
-    rest = states.packed([jnp.zeros((moved.x.shape[0], *place.map.out_shape), moved.x.dtype)] * neurons.states_of(place.neuron))
+    blank = jnp.zeros((moved.x.shape[0], *place.map.out_shape), moved.x.dtype)
+    rest = states.packed([blank] * neurons.states_of(place.neuron))
     return {name: place.local.init(rest, place.filters) for name in moved.causes}
 
 

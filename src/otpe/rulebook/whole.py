@@ -147,14 +147,14 @@ def _learn(
     inputs = [x, *(record.output for record in ran.records)]
     before, grads = [], []
     for layer in reversed(task.layers):
-        now, grad, m = _backward(task, layer, inputs[layer.index], ran.records, filters[layer.index], q)
+        now, grad, m = _backward(task, layer, inputs[layer.number], ran.records, filters[layer.number], q)
         before.append(now)
         grads.append(grad)
-        if layer.index > 0:
+        if layer.number > 0:
             q = layers.transpose(layer.map, layer.params, m, task.engine)
-            below = layer.index - 1
+            below = layer.number - 1
             if loss_of.rate_weight and neurons.is_spiking(net.neurons[below]):
-                output, rank = inputs[layer.index].astype(q.dtype), len(net.layers[below].out_shape)
+                output, rank = inputs[layer.number].astype(q.dtype), len(net.layers[below].out_shape)
                 penalty, more = losses.rate_penalty(loss_of, output, rank, weight)
                 scale = 1 if weight is not None else share
                 loss, q = loss + scale * penalty, q + scale * more
@@ -167,7 +167,7 @@ def _rest(task: Task, batch: int | None = None) -> State:
     for layer in task.layers:
         start = neurons.rest(layer.kind, batch, layer.shape, task.dtype)
         blank = _blank(task, layer.shape, batch)
-        found.append((start, stages.blank_average(task.net, task.rule, layer.index, blank, weight)))
+        found.append((start, stages.blank_average(task.net, task.rule, layer.number, blank, weight)))
     readout = _blank(task, task.layers[-1].shape, batch) if task.rule.readout == "leaky" else None
     return State(tuple(found), readout)
 
@@ -175,7 +175,7 @@ def _rest(task: Task, batch: int | None = None) -> State:
 def _filters_at_end(task: Task, batch: int | None = None) -> list[Filters]:
     found = []
     for layer in task.layers:
-        net, i, blank = task.net, layer.index, _blank(task, layer.shape, batch)
+        net, i, blank = task.net, layer.number, _blank(task, layer.shape, batch)
         local, count = task.rule.at(i, net.depth), stages.filters(net, task.rule, i)
         weights = local.start(stages.blank_trace(net, task.rule, i, blank), count)
         own = None
@@ -193,7 +193,7 @@ def _forward(task: Task, state: State, x: Array) -> Forward:
     leaks = task.leaks
 
     def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Any]:
-        record, after = _forward_layer(task, layer, leaks, state.layers[layer.index], current)
+        record, after = _forward_layer(task, layer, leaks, state.layers[layer.number], current)
         return record.output, (record, after)
 
     x, found = walk(task.net, task.params, x, task.engine, each)
@@ -210,7 +210,7 @@ def _forward(task: Task, state: State, x: Array) -> Forward:
 
 
 def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, current: Current) -> tuple[Record, Any]:
-    net, rule, i = task.net, task.rule, layer.index
+    net, rule, i = task.net, task.rule, layer.number
     own_leaks, numbers = stages.average_leaks(net, rule, i, leaks), output_type(net, task.params, i, task.engine)
     arrays, together = states.split(own_leaks)
     trained = neurons.causes(layer.kind)
@@ -218,7 +218,7 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
     def fire(fixed: Any, carry: Any, terms: Any) -> Any:
         (bias, values, arrays), (state, average) = fixed, carry
         neuron = neurons.bound(layer.kind, values)
-        causes = {name: x for name, (x, _) in neuron.causes(state).items() if name in trained} if trained else {}
+        causes = neurons.acting(neuron, state, trained)
         state, output, kept = neuron.step(state, Current(terms, bias).total)
         h̄ = None
         if average is not None:
@@ -228,9 +228,7 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
         return (state, average), (output.astype(numbers), kept, h̄, causes)
 
     fixed = (current.bias, layer.values, arrays)
-    after, (output, kept, h̄, causes) = scan.recur(
-        fire, state, current.terms, fixed=fixed, backend=task.engine.backend
-    )
+    after, (output, kept, h̄, causes) = scan.recur(fire, state, current.terms, fixed=fixed, backend=task.engine.backend)
     mean = None
     if stages.wants_mean(net, rule, i):
         mean = stages.mean_survival(net, i, neurons.derivatives(layer.neuron, kept).A)
@@ -241,7 +239,7 @@ def _backward(
     task: Task, layer: Layer, x: Array, records: list[Record], filters: Filters, q: Array
 ) -> tuple[Filters, Any, Any]:
     """The filters before the chunk, the gradient of the layer's parameters, and the signal for the layer below."""
-    net, rule, i, here = task.net, task.rule, layer.index, records[layer.index]
+    net, rule, i, here = task.net, task.rule, layer.number, records[layer.number]
     local, shared = rule.at(i, net.depth), stages.sees_inputs(rule.at(i, net.depth))
     collect = layers.Collector(layer.map, layer.params, x, task.engine)
     arrays, together = states.split(task.leaks)

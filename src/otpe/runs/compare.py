@@ -137,6 +137,7 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
         _check_sizes(config, runs, size.expected(config), own)
     splits = task.named(config) if own.data is None else task.given(own.data)
     _check_sizes(config, runs, size.found(splits), own)
+    splits = task.as_taken(config, splits, own)
     network = network_of(config, splits, own)
     check.targets(network, own.loss_of(config), np.zeros(1, int), 1)
     if not _is_begun(config):

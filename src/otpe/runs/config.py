@@ -26,7 +26,7 @@ class Settings:
 
     # The data
     dataset: str = "t-randman"
-    """t-randman, r-randman, shd, ssc, or folder: any folder of .h5 files in SHD's layout."""
+    """t-randman, r-randman, moving-shapes, shd, ssc, or folder: any folder of .h5 files in SHD's layout."""
     manifolds: int = 0
     """Which manifolds, by number (t-randman, r-randman)."""
     draws: int = 1
@@ -40,11 +40,19 @@ class Settings:
     alpha: float = 1.0
     """Smoothness of the manifolds (t-randman, r-randman)."""
     time_steps: int = 50
-    """Time steps of a sample (t-randman, r-randman)."""
+    """Time steps of a sample (t-randman, r-randman, moving-shapes)."""
+    label: Literal["direction", "shape"] = "direction"
+    """What the label says: in which direction a shape moves, or which shape it is (moving-shapes)."""
+    size: int = 34
+    """Height and width of the grid, in pixels (moving-shapes)."""
+    noise: float = 0.001
+    """The probability of a background event in each pixel, channel and time step (moving-shapes)."""
     root: Path | None = None
     """The folder of the recordings, by default data/NAME (shd, ssc, folder)."""
     units: int | None = None
     """Inputs: 50, where not given (t-randman, r-randman); how many the recordings have (folder)."""
+    shape: tuple[int, ...] = ()
+    """The shape of the units, instead of their number, such as 2 34 34: channels, height, width (folder)."""
     bins: int | None = None
     """Time steps over each recording's own duration: 50, where dt is not given either (shd, ssc, folder)."""
     dt: float | None = None
@@ -54,7 +62,7 @@ class Settings:
     binary: bool = False
     """1 for any number of spikes in a time step, instead of their number (shd, ssc, folder)."""
     pool: int = 1
-    """As many neighbouring units become one (shd, ssc, folder)."""
+    """As many neighbouring units become one; with a shape, squares of as many by as many (shd, ssc, folder)."""
     validation: Literal["first", "stratified"] = "first"
     """Held out of the training file: its first tenth, as in the paper, or a tenth of every class (shd, folder)."""
 
@@ -132,9 +140,9 @@ class Settings:
     eval_every: int = 100
     """Validate after this many mini-batches, and at the end."""
     valid_samples: int = 1024
-    """Samples drawn for validation, always the same, in whole mini-batches (t-randman, r-randman)."""
+    """Samples drawn for validation, always the same, in whole mini-batches (t-randman, r-randman, moving-shapes)."""
     test_samples: int = 10240
-    """Samples drawn for the test, in whole mini-batches (t-randman, r-randman)."""
+    """Samples drawn for the test, in whole mini-batches (t-randman, r-randman, moving-shapes)."""
 
     # How it is computed
     precision: Literal["float32", "tf32", "bf16"] = "float32"

@@ -96,8 +96,8 @@ def checked_rule(rule: Any) -> Rule:
         known = named_rule(found.name)
         if (known.hidden, known.output) != (found.hidden, found.output):
             raise ValueError(
-                f"the rule is named {found.name!r}, which is the name of one of otpe's rules, but it is a different one."
-                " Give it another name: otpe.Rule('mine', ...)."
+                f"the rule is named {found.name!r}, which is the name of one of otpe's rules, but it is a different"
+                " one. Give it another name: otpe.Rule('mine', ...)."
             )
     return found
 
@@ -108,7 +108,9 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
         return config, None
     found = losses.named(loss)
     if config.loss != RULE:
-        raise ValueError(f"loss is {config.loss!r} in the settings and {found.name!r} beside them, expected one of them.")
+        raise ValueError(
+            f"loss is {config.loss!r} in the settings and {found.name!r} beside them, expected one of them."
+        )
     if isinstance(loss, Loss):
         if config.rate or config.rate_weight:
             raise ValueError("rate and rate_weight are in the settings and in otpe.Loss, expected one of them.")

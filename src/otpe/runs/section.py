@@ -14,7 +14,7 @@ from otpe.runs import spread
 from otpe.runs.config import FREE, TrainConfig
 
 MACHINE = ("device", "platform", "versions", "commit", "resumed")
-KNOWN = ("t-randman", "r-randman", "shd", "ssc", "folder")  # datasets; others are a user's own
+KNOWN = ("t-randman", "r-randman", "moving-shapes", "shd", "ssc", "folder")  # datasets; others are a user's own
 WORDS = {
     "rule": "a rule", "rules": "rules", "net": "a network", "loss": "a loss", "optimizer": "an optimizer",
     "start": "initial weights",

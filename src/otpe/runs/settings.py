@@ -1,5 +1,6 @@
 """Do the settings make sense, and do they go together?"""
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -9,9 +10,10 @@ import jax
 import numpy as np
 
 from otpe import build, check, layers, losses, neurons
-from otpe.datasets import Binning
+from otpe.datasets import Binning, MovingShapes, moving_shapes
 from otpe.datasets.fetch import SOURCES
-from otpe.datasets.named import ENCODINGS, RECORDED, check_use
+from otpe.datasets.heidelberg import axes_of
+from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
 from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.named import rule_and_loss
@@ -27,10 +29,12 @@ SURROGATES: dict[str, Any] = {
     "gaussian": gaussian,
 }  # fmt: skip
 USED_BY = {
-    **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha", "time_steps"), ENCODINGS),
-    **dict.fromkeys(("valid_samples", "test_samples"), ENCODINGS),
+    **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha"), ENCODINGS),
+    **dict.fromkeys(("time_steps", "valid_samples", "test_samples"), DRAWN),
+    **dict.fromkeys(("label", "size", "noise"), (SHAPES,)),
     **dict.fromkeys(("root", "bins", "dt", "max_steps", "binary", "pool"), RECORDED),
     "units": (*ENCODINGS, "folder"),
+    "shape": ("folder",),
     "validation": ("shd", "folder"),
 }
 PATHS = {"out": "", "root": "", "start": " or a file"}
@@ -93,7 +97,7 @@ def check_kind(config: Any, kind: type) -> None:
 def plain(config: Config) -> Config:
     """The same settings, with numbers of numpy as numbers of Python, which JSON has too."""
     found = {field.name: getattr(config, field.name) for field in fields(config)}
-    for name in ("hidden", "conv"):
+    for name in ("hidden", "conv", "shape"):
         if isinstance(found.get(name), tuple | list):
             found[name] = tuple(map(_plain, found[name]))
     return type(config)(**{name: _plain(value) for name, value in found.items()})
@@ -105,20 +109,30 @@ def _plain(value: Any) -> Any:
 
 def check_data(config: Settings) -> None:
     check_use(config.dataset, config, USED_BY)
-    if config.dataset == "folder" and config.units is None:
-        raise ValueError("units is not given, and a folder does not tell. Say how many there are, such as 700.")
+    if config.dataset == SHAPES:
+        shapes(config)
     if config.dataset in ENCODINGS:
         for name in ("classes", "units", "dims", "time_steps"):
             if name != "units" or config.units is not None:
                 check.count(name, getattr(config, name), MOST - 1)
         check.whole("manifolds", config.manifolds, 2**32)
     if config.dataset in RECORDED:
-        units = SOURCES[config.dataset].units if config.dataset in SOURCES else check.count("units", config.units)
         if config.max_steps is not None and config.dt is None:
             raise ValueError(f"max_steps is {config.max_steps} without dt. Give dt as well, or bins instead.")
         if config.max_steps is not None:
             check.count("max_steps", config.max_steps)
-        binning(config).checked(units)
+        binning(config).checked(recorded_shape(config))
+
+
+def shapes(config: Settings) -> MovingShapes:
+    return moving_shapes(config.label, size=config.size, time_steps=config.time_steps, noise=config.noise)
+
+
+def recorded_shape(config: Settings) -> tuple[int, ...]:
+    """Of the units of recordings, as their files have them."""
+    if config.dataset in SOURCES:
+        return (SOURCES[config.dataset].units,)
+    return axes_of(config.units, config.shape or None)
 
 
 def binning(config: Settings) -> Binning:
@@ -130,6 +144,8 @@ def network(config: Settings, inputs: int | Sequence[int], classes: int) -> Netw
     """The network of these settings, for data of this shape: units, or channels first."""
     shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
     check_network(config)
+    if not config.conv:
+        shape = (math.prod(shape),)
     if config.conv and len(shape) != 3:
         raise ValueError(
             f"conv is {config.conv!r}, which is for data on a grid of channels, height and width, but the data has the"
@@ -143,7 +159,7 @@ def network(config: Settings, inputs: int | Sequence[int], classes: int) -> Netw
     for channels in config.conv:
         add(layers.conv(channels, config.conv_kernel, config.conv_stride, "same"))
         last = layers.avg_pool(config.conv_pool) if config.conv_pool > 1 else None
-    if len(shape) > 1:
+    if config.conv:
         last = layers.flatten() if last is None else last >> layers.flatten()
     for units in (*config.hidden, classes):
         add(layers.dense(units))
@@ -161,8 +177,9 @@ def check_network(config: Settings) -> None:
         for width in given:
             check.count(name, width, MOST - 1)
     for name in ("conv_kernel", "conv_stride", "conv_pool"):
-        if check.count(name, getattr(config, name), MOST - 1) != getattr(Settings, name) and not config.conv:
-            raise ValueError(f"{name} is {getattr(config, name)}, but there is no convolution. Give conv, such as 16 32.")
+        value = check.count(name, getattr(config, name), MOST - 1)
+        if value != getattr(Settings, name) and not config.conv:
+            raise ValueError(f"{name} is {value}, but there is no convolution. Give conv, such as 16 32.")
     for name, kind in NEEDS.items():
         if getattr(config, name) != getattr(Settings, name) and config.neuron != kind:
             raise ValueError(
@@ -241,8 +258,8 @@ def _rule(config: TrainConfig, own: Own) -> Rule:
     """The rule that the settings name."""
     if isinstance(config.rule, Rule):
         raise TypeError(
-            f"rule is otpe.Rule({config.rule.name!r}, ...), expected a name in the settings. Hand a rule of your own over"
-            " beside them: otpe.train(config, rule=...)."
+            f"rule is otpe.Rule({config.rule.name!r}, ...), expected a name in the settings. Hand a rule of your own"
+            " over beside them: otpe.train(config, rule=...)."
         )
     return own.rule(config.rule)
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 
 from otpe import memory
 from otpe.datasets.contract import shape_of
-from otpe.datasets.fetch import SOURCES
-from otpe.datasets.named import ENCODINGS
+from otpe.datasets.frames import pooled
+from otpe.datasets.named import DRAWN, ENCODINGS, SHAPES
 from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
+from otpe.runs import settings
 from otpe.runs.config import Settings, TrainConfig
 from otpe.runs.task import Splits
 from otpe.training.optimizer import ByValue
@@ -24,24 +25,24 @@ class Shape(NamedTuple):
     steps: int
     units: int
     classes: int
-    axes: tuple[int, ...] = ()  # of one time step of one sample, where it is not one row of units
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return self.axes or (self.units,)
+    axes: tuple[int, ...]  # of the units
 
 
 def expected(config: Settings) -> Shape:
-    """The shape of Randman; of recordings, the least that it can be."""
+    """The shape of what is drawn; of recordings, the least that it can be."""
     if config.dataset in ENCODINGS:
-        return Shape(config.time_steps, config.units or 50, config.classes)
-    units = SOURCES[config.dataset].units if config.dataset in SOURCES else config.units or 1
-    return Shape(config.bins or 1, units // config.pool, 1)
+        units = config.units or 50
+        return Shape(config.time_steps, units, config.classes, (units,))
+    if config.dataset == SHAPES:
+        data = settings.shapes(config)
+        return Shape(data.steps, data.units, len(data.names), data.shape)
+    axes = pooled(settings.recorded_shape(config), config.pool)
+    return Shape(config.bins or 1, prod(axes), 1, axes)
 
 
 def found(splits: Splits) -> Shape:
     axes = shape_of(splits.train)
-    return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes if len(axes) > 1 else ())
+    return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes)
 
 
 def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, shape: Shape) -> None:
@@ -53,19 +54,20 @@ def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, sha
     """
     seeds, (steps, units, classes, _), batch = config.seeds, shape, config.batch
     widths = tuple(prod(layer.out_shape) for layer in net.layers)
-    network = {"hidden": widths[:-1], "units": units, "classes": classes, "seeds": seeds}
+    inputs = {"size": config.size} if config.dataset == SHAPES else {"units": units}  # as the setting is called
+    network = {"hidden": widths[:-1], **inputs, "classes": classes, "seeds": seeds}
     states = seeds * 2 * _state(net, optimizer)
     memory.refuse_more("the weights and the state of the optimizer", states, network)
     samples = {"batch": batch, _name_of_steps(config): steps, "seeds": seeds}
     least = states + seeds * steps * batch * units
-    memory.refuse_more("a mini-batch of spikes, with the weights,", least, {**samples, "units": units})
+    memory.refuse_more("a mini-batch of spikes, with the weights,", least, {**samples, **inputs})
     if config.mode == "online" or not rule.has_whole:
         traces = config.traces if config.mode == "online" else "auto"
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
         form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=True, **how)
         state = memory.size(jax.eval_shape(lambda: form.init(batch, jnp.float32)))
         memory.refuse_more(f"what {rule.name} keeps of each sample", least + seeds * state, {**network, **samples})
-    if config.dataset in ENCODINGS:
+    if config.dataset in DRAWN:
         together = min(batch, max(config.valid_samples, config.test_samples))
         spikes = seeds * steps * together * max(widths)
         samples = {**samples, "batch": together}
@@ -91,4 +93,4 @@ def _shapes(net: Network) -> Any:
 
 def _name_of_steps(config: Settings) -> str:
     """As its setting is called."""
-    return "time_steps" if config.dataset in ENCODINGS else "bins" if config.bins else "time steps"
+    return "time_steps" if config.dataset in DRAWN else "bins" if config.bins else "time steps"

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from otpe.datasets import Dataset, folder, randman, shd, ssc
+from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
 from otpe.datasets.contract import shape_of
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import Split
-from otpe.datasets.named import ENCODINGS, NAMES
+from otpe.datasets.named import ENCODINGS, NAMES, SHAPES
 from otpe.runs.config import Settings
-from otpe.runs.settings import Config, binning
+from otpe.runs.own import Own
+from otpe.runs.settings import Config, binning, recorded_shape, shapes
 
 
 class Splits(NamedTuple):
@@ -52,13 +53,15 @@ def named(config: Settings) -> Splits:
             standardize=config.standardize,
         )
         return Splits(data, data, data)
+    if config.dataset == SHAPES:
+        return Splits(*[shapes(config)] * 3)
     root, bins = config.root or Path("data") / config.dataset, binning(config)
     if config.dataset == "ssc":
         return Splits(*(ssc(root, split, bins) for split in SPLITS))
     if config.dataset == "shd":
         return Splits(*(shd(root, split, bins, validation=config.validation) for split in SPLITS))
-    units = config.units or 0
-    return Splits(*(folder(root, split, bins, units=units, validation=config.validation) for split in SPLITS))
+    shape = recorded_shape(config)
+    return Splits(*(folder(root, split, bins, shape=shape, validation=config.validation) for split in SPLITS))
 
 
 def of_own(config: Config, data: Any) -> Config:
@@ -75,7 +78,7 @@ def given(data: Any) -> Splits:
         raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
     splits = Splits(*data)
     for name, dataset in splits._asdict().items():
-        shape = "shape" if hasattr(dataset, "shape") else "units"  # flat data of one's own may have units alone
+        shape = "units" if hasattr(dataset, "units") else "shape"  # flat data of one's own may have units alone
         missing = [part for part in ("steps", shape, "names", "batch") if not hasattr(dataset, part)]
         if missing:
             raise TypeError(
@@ -106,6 +109,17 @@ def _check_batch(name: str, dataset: Dataset) -> None:
             " their accuracy. For targets that are real numbers write the loop yourself, with"
             " otpe.gradients(..., loss='mse') or otpe.online_pass."
         )
+
+
+def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:
+    """As the network takes them: in one row for dense layers, on their grid for convolutions and a user's network."""
+    return splits if config.conv or own.net is not None else flattened(splits)
+
+
+def flattened(splits: Splits) -> Splits:
+    """For a network of dense layers. What is one dataset stays one."""
+    made = {id(dataset): flat(dataset) for dataset in splits}
+    return Splits(*(made[id(dataset)] for dataset in splits))
 
 
 def check_shapes(splits: Splits, batch: int) -> None:

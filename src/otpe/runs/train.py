@@ -122,7 +122,7 @@ def _splits(config: TrainConfig, rule: Rule, own: Own = owned.NONE) -> Splits:
     splits = task.named(config) if own.data is None else task.given(own.data)
     task.check_shapes(splits, config.batch)
     check_size(config, rule, size.found(splits), own)
-    return splits
+    return task.as_taken(config, splits, own)
 
 
 def check_size(
@@ -134,7 +134,7 @@ def check_size(
     """Refuse what cannot fit into memory. A finished run is only read, perhaps on a smaller machine."""
     if config.resume and config.out is not None and os.path.exists(Path(config.out) / "result.json"):
         return
-    net = settings.network(config, shape.inputs, shape.classes) if own.net is None else own.net
+    net = settings.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
     optimizer = named_optimizer(config)[0] if own.optimizer is None else own.optimizer
     check.optimizer(optimizer)
@@ -206,9 +206,8 @@ def check_fit(net: Network, splits: Splits) -> None:
     check.network(net)
     takes, gives, classes = tuple(net.layers[0].in_shape), shape_of(splits.train), len(splits.train.names)
     if takes != gives:
-        raise ValueError(
-            f"net takes inputs of the shape {list(takes)}, but the data has {list(gives)}. Build the network for it."
-        )
+        flatten = "Use otpe.datasets.flat on the data" if takes == (math.prod(gives),) else "Build the network for it"
+        raise ValueError(f"net takes inputs of the shape {list(takes)}, but the data has {list(gives)}. {flatten}.")
     if net.classes < classes:
         raise ValueError(
             f"net has {net.classes} outputs, but the data has {classes} classes. Build it with {classes} outputs."

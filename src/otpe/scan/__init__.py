@@ -28,6 +28,10 @@ NO_KERNELS = (
     "jax {} cannot make the kernels of otpe ({}), so plain loops run instead: the same numbers, on a GPU several times"
     " slower. Kernels need Pallas with Triton, as in jax 0.10 to 0.12."
 )
+NO_KERNEL = (
+    "the step {!r} has no fused kernel, so a plain loop runs instead: the same numbers, on a GPU several times slower."
+    " The reason: {}."
+)
 
 
 def recur(
@@ -85,4 +89,8 @@ def _kernel(backend: Backend, *given: Any, **how: Any) -> Any:
     except ImportError as error:
         warnings.warn(NO_KERNELS.format(jax.__version__, error), stacklevel=2)
         return None
-    return pallas.kernel(*given, **how, interpret=backend == "interpret")
+    kernel = pallas.kernel(*given, **how, interpret=backend == "interpret")
+    if isinstance(kernel, pallas.NoKernel):
+        warnings.warn(NO_KERNEL.format(given[0].__name__, kernel.reason), stacklevel=2)
+        return None
+    return kernel

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,18 +36,21 @@ _NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sor
 
 def kernel(
     step: Any, fixed: Any, carry: Any, xs: Any, *, reverse: bool = False, replaced: int = 0, interpret: bool = False
-) -> "Kernel | None":
-    """The kernel of a step, if there is one: see `otpe.scan.recur`.
+) -> "Kernel | NoKernel":
+    """The kernel of a step, or why there is none: see `otpe.scan.recur`.
 
-    There is none if it closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each other,
-    which they should not; or if it uses a function, or a 16-bit type, that kernels do not know. `interpret` runs it as
-    ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in `xs`.
+    There is none if the step closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each
+    other, which they should not; or if it uses a function, or a 16-bit type, that kernels do not know. `interpret` runs
+    it as ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in
+    `xs`.
     """
     steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
     carry_0 = settled(step, fixed, carry, x_0)
     whole, (_, y_0) = jax.make_jaxpr(step, return_shape=True)(fixed, carry_0, x_0)
-    if whole.consts or not _elementwise(whole.jaxpr):
-        return None
+    if whole.consts:
+        return NoKernel("it uses an array from outside of it, such as a learned slope of a surrogate")
+    if (mixing := _mixing(whole.jaxpr)) is not None:
+        return NoKernel(f"it uses {mixing!r}, in which neurons see each other")
     lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
     block = _block(count)
@@ -66,30 +69,38 @@ def kernel(
             steps=steps, count=count, block=block, unroll=INTERPRETED_UNROLL if interpret else UNROLL, reverse=reverse,
             replaced=replaced, interpret=interpret,
         )  # fmt: skip
-        return made if interpret or _lowers(made.of_one_step()) else None
-    except Exception:  # each missing piece fails in its own way
+        if not interpret:
+            _try_to_lower(made.of_one_step())
+    except Exception as error:  # each missing piece fails in its own way
         if interpret:
             raise
-        return None
+        return NoKernel(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}")
+    return made
+
+
+class NoKernel(NamedTuple):
+    """There is no kernel for a step."""
+
+    reason: str
 
 
 @lru_cache(maxsize=1024)
-def _lowers(kernel: "Kernel") -> bool:
-    """True, or an error."""
+def _try_to_lower(kernel: "Kernel") -> None:
     arguments = [jax.ShapeDtypeStruct(slot.memory, slot.dtype) for slot in kernel.before + kernel.incoming]
     jax.jit(kernel).trace(*arguments).lower(lowering_platforms=("cuda",))
-    return True
 
 
-def _elementwise(jaxpr: Any) -> bool:
+def _mixing(jaxpr: Any) -> str | None:
+    """An operation that is not elementwise, if there is one."""
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name.startswith(_NOT_ELEMENTWISE) and name != "reduce_precision":
-            return False
+            return name
         inner = (getattr(value, "jaxpr", None) for value in equation.params.values())
-        if not all(_elementwise(getattr(j, "jaxpr", j)) for j in inner if j is not None):
-            return False
-    return True
+        found = next((f for j in inner if j is not None and (f := _mixing(getattr(j, "jaxpr", j)))), None)
+        if found is not None:
+            return found
+    return None
 
 
 @dataclass(frozen=True)

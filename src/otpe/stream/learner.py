@@ -22,8 +22,8 @@ import optax
 
 from otpe import check, contents, losses, neurons, storage, tensors
 from otpe.layers import WeightRows
-from otpe.networks import Network
 from otpe.losses import LossChoice
+from otpe.networks import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook.named import rule_and_loss
@@ -126,8 +126,8 @@ class StreamLearner:
         self.rule, self.loss = rule_and_loss(rule, loss)
         if self.delay and self.loss.takes_reals:
             raise ValueError(
-                f"delay is {self.delay} and the loss is {self.loss.name!r}, whose targets may be real numbers. Labels that"
-                " come late are whole numbers: use a loss on labels, or no delay."
+                f"delay is {self.delay} and the loss is {self.loss.name!r}, whose targets may be real numbers. Labels"
+                " that come late are whole numbers: use a loss on labels, or no delay."
             )
         check.targets(net, self.loss, np.zeros(1, int), 1)
         form = stepper(net, self.rule, traces=_traces(net, self.rule), loss=self.loss)

@@ -13,7 +13,7 @@ from otpe.charts.kinds import Contours, Figure, Line, Lines, Path, Section, Tabl
 from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
-from otpe.datasets.named import ENCODINGS
+from otpe.datasets.named import DRAWN
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
@@ -80,11 +80,11 @@ def prepared_landscape(
 def _check_size(config: LandscapeConfig, shape: size.Shape, own: Own) -> None:
     """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
     memory.refuse_more("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
-    if config.dataset in ENCODINGS:
+    if config.dataset in DRAWN:
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
         memory.refuse_more("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
-    net = settings.network(config, shape.inputs, shape.classes) if own.net is None else own.net
+    net = settings.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
     kept = config.steps // config.snapshots + 1
     given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}

@@ -126,7 +126,6 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
         if made[0] in (None, grid.data_key(point)):
             task.check_shapes(made[1], point.run.batch)
             _check_size(config, point, own, made[1])
-            check.targets(network_of(point.run, made[1], own), own.loss_of(point.run), np.zeros(1, int), 1)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
     mine |= {**own.of_study, "own_study": "sweep"}
     opened = folder.opened(config, [config.dataset, "sweep"], mine)
@@ -148,6 +147,9 @@ def _check_size(config: SweepConfig, point: Point, own: Own, splits: Splits | No
     shape = size.expected(point.run) if splits is None else size.found(splits)
     placed = point if config.out is None else _in(Path(config.out), point)
     check_size(placed.run, own.rule(point.run.rule), shape, own)
+    if splits is not None:
+        network = network_of(point.run, task.as_taken(point.run, splits, own), own)
+        check.targets(network, own.loss_of(point.run), np.zeros(1, int), 1)
 
 
 def _in(where: Path, point: Point) -> Point:
@@ -174,6 +176,7 @@ def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: Own
     theirs = folder.read_settings(TrainConfig, where)
     mine = {**folder.identity(point.run), **own.of_run(point.run)}
     if splits is not None and "data" in theirs:  # other recordings may lie there by now
+        splits = task.as_taken(point.run, splits, own)
         mine["data"] = task.fingerprint(splits, point.run.seed, point.run.batch)
     folder.check_same(str(where), theirs, mine)
     if (where / "result.json").exists():

@@ -131,7 +131,7 @@ def _gradient(
     def one(state: Any, at: Any) -> Any:
         x_t, y_t, running_t = at
         weight = None if running_t is None else _shares(running_t, params)
-        state, _, loss, grads = form.learn(params, state, x_t, y if y_t is None else y_t, weight)
+        state, _, loss, grads = form.learn(params, state, x_t, y if y_t is None else y_t, weight)  # type: ignore[arg-type]
         return state, (loss, grads)
 
     if group == 1:

@@ -10,8 +10,8 @@ from otpe.datasets.heidelberg import ENDINGS
 from otpe.datasets.named import ENCODINGS
 from otpe.networks import Network
 from otpe.rulebook import rule as named_rule
-from otpe.runs import settings, starts
 from otpe.runs import own as owned
+from otpe.runs import settings, starts
 from otpe.runs.config import TrainConfig
 from otpe.runs.optimizers import OPTIMIZERS, check_optimizer
 from otpe.stream.command.config import StreamConfig

@@ -201,10 +201,11 @@ class Run:
             raise saved.not_finite(self.folder.checkpoints, error.step) from None
         except BrokenError as error:
             self._tell_and_save()
-            raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {self._how_to_go_on()}") from None
+            dropped = "" if standard is None else standard.dropped()
+            raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {dropped}{self._how_to_go_on()}") from None
         if wish.number is not None and self.place.steps != config.steps:
             self._tell_and_save()
-            dropped = "" if standard is None else standard.dropped
+            dropped = "" if standard is None else standard.dropped()
             stopped = f"stopped {self._where()}, and saved. {dropped}{self._how_to_go_on()}"
             raise signals.StoppedError(wish.number, stopped)
         self._finish()

@@ -1,0 +1,208 @@
+"""Moving shapes: events against the shapes that make them, what a label can and cannot be told from, and settings."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import otpe
+from otpe.datasets import moving_shapes, shapes
+
+KEY = jax.random.key(0)
+SIZE = 34
+
+
+def drawn(batch=64, key=KEY, **settings):
+    """Spikes [T, B, 2, H, W], labels and scenes of a data set without noise, in numpy."""
+    data = moving_shapes(**{"size": SIZE, "time_steps": 20, "noise": 0, **settings})
+    spikes, labels = data.sample(key, batch)
+    return np.asarray(spikes, int), np.asarray(labels), jax.tree.map(np.asarray, data.scenes(key, batch))
+
+
+def around(pixels, centre, size=SIZE):
+    """From a centre to pixels, the short way around the grid."""
+    return (pixels - centre + size / 2) % size - size / 2
+
+
+def events(lit):
+    """What gets darker and what gets brighter [T, 2, ...], of pixels that are lit or not [T + 1, ...]."""
+    return np.stack([lit[:-1] & ~lit[1:], lit[1:] & ~lit[:-1]], 1)
+
+
+def mean_place(counts, axis):
+    """Mean place of events [..., H, W] along an axis of a grid that is a circle: the direction of a mean vector."""
+    angle = 2 * np.pi * np.arange(SIZE) / SIZE
+    along = counts.sum(-2 if axis == 0 else -1)
+    return np.angle(along @ np.exp(1j * angle)) * SIZE / (2 * np.pi)
+
+
+def test_a_seed_and_a_step_decide_everything():
+    data = moving_shapes(size=12, time_steps=5, noise=0.01)
+    first, same, others = data.batch(3, 7, 6), data.batch(3, 7, 6), (data.batch(3, 8, 6), data.batch(4, 7, 6))
+    np.testing.assert_array_equal(first.spikes, same.spikes)
+    np.testing.assert_array_equal(first.labels, same.labels)
+    assert all(not np.array_equal(first.spikes, other.spikes) for other in others)
+    assert (first.spikes.shape, first.spikes.dtype) == ((5, 6, 2, 12, 12), jnp.uint8)
+    assert first.labels.dtype == jnp.int32
+    assert (data.steps, data.shape, data.units) == (5, (2, 12, 12), 288)
+    assert set(np.unique(first.spikes)) == {0, 1}
+
+
+@pytest.mark.parametrize(("label", "classes"), [("direction", 8), ("shape", 5)])
+def test_labels_are_balanced(label, classes):
+    data = moving_shapes(label, size=12, time_steps=1)
+    assert len(data.names) == classes
+    counts = [np.bincount(data.batch(0, step, 4 * classes).labels, minlength=classes) for step in range(3)]
+    np.testing.assert_array_equal(counts, 4)
+    uneven = np.array([np.bincount(data.batch(0, step, 3).labels, minlength=classes) for step in range(400)])
+    assert uneven.max() == 1
+    assert np.abs(uneven.mean(0) - 3 / classes).max() < 5 * np.sqrt(3 / classes / 400)
+
+
+def test_events_are_where_the_light_changes():
+    """Each pixel of each step again, one shape at a time, by rules that are written as one would draw them."""
+    spikes, _, scenes = drawn(40)
+    edges = {"square": (0, 90, 180, 270), "triangle": (30, 150, 270)}  # in which direction each edge looks
+    for i in range(40):
+        kind, time = shapes.KINDS[scenes.kind[i]], np.arange(21)
+        centre = scenes.start[:, i, None] + time * scenes.velocity[:, i, None]
+        x = around(np.arange(SIZE)[None, None, :], centre[0][:, None, None]) / scenes.radius[i]
+        y = around(np.arange(SIZE)[None, :, None], centre[1][:, None, None]) / scenes.radius[i]
+        z = (x + 1j * y) * np.exp(-1j * scenes.turn[i])  # the shape, turned back
+        if kind in edges:  # on the near side of every edge
+            distance = np.cos(np.pi / len(edges[kind]))
+            covered = np.all([(z * np.exp(-1j * np.deg2rad(way))).real < distance for way in edges[kind]], axis=0)
+        elif kind == "cross":
+            arm = np.sqrt(15 / 16)
+            covered = ((abs(z.real) < arm) & (abs(z.imag) < 0.25)) | ((abs(z.imag) < arm) & (abs(z.real) < 0.25))
+        else:
+            covered = (abs(z) < 1) & ((abs(z) ** 2 > 0.3) | (kind == "disc"))
+        wrong = (spikes[:, i] != events(covered == scenes.bright[i])).sum()
+        assert wrong <= 4, f"{kind}: {wrong} of {spikes[:, i].sum()} events, of which only those on an edge may differ"
+
+
+def test_events_move_along_the_labelled_direction():
+    spikes, labels, scenes = drawn(64)
+    both = spikes.sum(2)
+    moved = [around(mean_place(both[-5:].sum(0), a) - mean_place(both[:5].sum(0), a), 0) for a in (0, 1)]
+    way = labels * np.pi / 4
+    np.testing.assert_allclose(np.hypot(*scenes.velocity) * np.stack([np.cos(way), np.sin(way)]), scenes.velocity, atol=1e-5)  # fmt: skip
+    right = np.hypot(*scenes.velocity) * 15 < SIZE / 2 - 2  # further, and the short way around is the other one
+    assert right.sum() > 30
+    np.testing.assert_allclose(np.array(moved)[:, right], 15 * scenes.velocity[:, right], atol=1.5)
+
+
+def test_what_gets_brighter_is_ahead_of_a_bright_shape_and_behind_a_dark_one():
+    spikes, labels, scenes = drawn(64)
+    off, on = (spikes[:, :, channel].sum(0) for channel in (0, 1))
+    one = drawn(64, time_steps=1)[0]
+    ahead = [around(mean_place(one[0, :, 1], a), mean_place(one[0, :, 0], a)) for a in (0, 1)]
+    seen = one[0].any((2, 3)).all(1)  # with events of both kinds in this step
+    along = sum(place * np.cos(labels * np.pi / 4 - turn) for place, turn in zip(ahead, (0, np.pi / 2), strict=True))
+    assert seen.sum() > 40
+    assert ((along > 0) == scenes.bright)[seen].mean() > 0.97
+    assert abs(on.sum() / off.sum() - 1) < 0.05
+    assert 20 < scenes.bright.sum() < 44
+
+
+@pytest.mark.parametrize("label", ["direction", "shape"])
+def test_backwards_in_the_other_contrast_it_is_the_opposite_direction(label):
+    """So no frame alone, nor their sum, tells a direction from its opposite."""
+    data = moving_shapes(label, size=SIZE, time_steps=20, noise=0)
+    scenes = data.scenes(KEY, 32)
+    opposite = scenes._replace(start=scenes.start + 20 * scenes.velocity, velocity=-scenes.velocity)
+    bright, dark = (np.asarray(shapes._covered(data, each)) == lit for each, lit in ((scenes, True), (opposite, False)))
+    differing = events(bright) != events(dark)[::-1]
+    assert differing.sum() < 1e-3 * events(bright).sum(), "but for rounding at edges"
+
+
+def test_two_frames_tell_the_direction():
+    """By where the events of a sample went from its first half to its second one: a reader that does not learn."""
+    spikes, labels, _ = drawn(256, time_steps=16)
+    halves = [spikes[part].sum((0, 2)) for part in (slice(0, 8), slice(8, 16))]
+    x, y = (around(mean_place(halves[1], a), mean_place(halves[0], a)) for a in (0, 1))
+    read = np.round(np.arctan2(y, x) / (np.pi / 4)).astype(int) % 8
+    assert (read == labels).mean() > 0.9
+
+
+def test_slow_motion_gives_events_too():
+    spikes, _, _ = drawn(32, speed=(0.1, 0.1), time_steps=50)
+    assert (spikes.sum((0, 2, 3, 4)) > 50).all()
+    assert (spikes.sum((2, 3, 4)) > 0).mean() > 0.7
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.3])
+def test_noise_has_its_rate_and_leaves_the_shapes_as_they_are(noise):
+    data = moving_shapes(size=16, time_steps=30, noise=noise)
+    pure = replace(data, noise=0.0).sample(KEY, 40).spikes
+    noisy = data.sample(KEY, 40).spikes
+    assert (noisy >= pure).all()
+    silent = np.asarray(pure) == 0
+    added = np.asarray(noisy)[silent]
+    assert abs(added.mean() - noise) < 5 * np.sqrt(noise / added.size)
+    per_step = (np.asarray(noisy) * silent).sum((1, 2, 3, 4)) / silent.sum((1, 2, 3, 4))
+    np.testing.assert_allclose(per_step, noise, atol=5 * np.sqrt(noise / silent[0].sum()))
+
+
+def test_inside_jit_scan_and_vmap():
+    data = moving_shapes(size=12, time_steps=4, noise=0.01)
+
+    @jax.jit
+    def labels(data, seed):
+        return jax.lax.scan(lambda c, i: (c, data.batch(seed, i, 6)), 0, jnp.arange(3))[1]
+
+    alone = labels(data, 5)
+    together = jax.vmap(labels, (None, 0))(data, jnp.array([5, 6]))
+    for i in range(3):
+        np.testing.assert_array_equal(alone.labels[i], data.batch(5, i, 6).labels)
+        np.testing.assert_array_equal(alone.spikes[i], data.batch(5, i, 6).spikes)
+    np.testing.assert_array_equal(together.spikes[0], alone.spikes)
+    np.testing.assert_array_equal(together.spikes[1, 2], data.batch(6, 2, 6).spikes)
+
+
+def test_a_network_of_dense_layers_takes_it_flat():
+    data = moving_shapes(size=12, time_steps=4)
+    flat = data.flat()
+    batch = flat.sample(KEY, 3)
+    assert (flat.shape, flat.units, flat.steps, flat.names) == ((288,), 288, 4, data.names)
+    np.testing.assert_array_equal(batch.spikes, data.sample(KEY, 3).spikes.reshape(4, 3, 288))
+    np.testing.assert_array_equal(flat.batch(1, 2, 3).spikes, data.batch(1, 2, 3).spikes.reshape(4, 3, 288))
+    net = otpe.dense([flat.units, 8])
+    loss, _ = otpe.gradients(net, net.init(KEY), batch.spikes, batch.labels)
+    assert np.isfinite(loss)
+    assert otpe.datasets.flat(flat) is flat
+
+
+BAD = [
+    ({"label": "speed"}, r"label 'speed' is not known.* Expected one of: 'direction', 'shape'"),
+    ({"size": 11}, r"size is 11, expected at least 12 pixels: smaller shapes look alike"),
+    ({"size": 3.5}, r"size is 3.5, expected a whole number above 0"),
+    ({"time_steps": 0}, r"time_steps is 0, expected a whole number above 0"),
+    ({"time_steps": 10**6}, r"time_steps is 1000000 and size is 34: a sample would have 2,312,000,000 entries.*fewer"),
+    ({"noise": -0.1}, r"noise is -0.1, expected a probability from 0 to 0.5, such as 0.001"),
+    ({"noise": float("nan")}, r"noise is nan, expected a probability"),
+    ({"speed": 1.0}, r"speed is 1.0, expected two numbers above 0 and at most 8.5 \(size / 4\), the slower one first"),
+    ({"speed": (0, 1)}, r"speed is 0, expected two numbers above 0"),
+    ({"speed": (1, 9)}, r"speed is 9, expected two numbers above 0 and at most 8.5"),
+    ({"speed": (2, 1)}, r"speed is \(2, 1\), expected .* the slower one first"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(settings) for settings, _ in BAD])
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        moving_shapes(**settings)
+
+
+def test_bad_batches():
+    data = moving_shapes()
+    with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):
+        data.sample(KEY, 0)
+    with pytest.raises(TypeError, match=r"key is 3, expected a random key such as jax.random.key\(0\)"):
+        data.sample(3, 8)
+    with pytest.raises(ValueError, match=r"step is -1, expected a whole number from 0"):
+        data.batch(0, -1, 8)
+    with pytest.raises(ValueError, match=r"batch is 10{12}, with time_steps 50 and size 34: a mini-batch of spikes"):
+        data.sample(KEY, 10**12)
