@@ -42,20 +42,22 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     found, (arrays, _) = read_result(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
     with contents.reading(newest):
-        net = _network(where, best) if net is None else net
         weights = params(where, best, net)
+        net = _network(where, best) if net is None else net
     return from_json(found, where, net, weights, read_training(where))
 
 
 def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = None) -> Any:
     """The parameters of the networks of a run, from arrays by name, such as 0.kernel."""
-    net = _network(where, arrays) if net is None else net
+    given, net = net is not None, _network(where, arrays) if net is None else net
     seeds = len(next(iter(arrays.values()), ()))
     keys = jax.random.split(jax.random.key(0), seeds)
     like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
     names = checkpoint.named(like)
     if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
-        raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
+        if given:
+            raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
+        raise ValueError("it holds the parameters of another network than config.json describes")
     return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
 
 
