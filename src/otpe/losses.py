@@ -178,7 +178,7 @@ def _of_each(loss: Loss, logits: Array, target: Array) -> Array:
             f"loss {loss.name!r} returned the shape {list(each.shape)} for logits {list(logits.shape)}, expected"
             f" {list(logits.shape[:1])}: one number per sample. Take the mean or the sum over the outputs, axis -1."
         )
-    return each
+    return each.astype(logits.dtype)
 
 
 def _cross_entropy(logits: Array, labels: Array, weight: Array | None) -> tuple[Array, Array]:

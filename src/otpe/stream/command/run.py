@@ -131,7 +131,7 @@ class Run:
     told: int = 0  # the step of the last line of metrics, or where this process began
 
     def __post_init__(self) -> None:
-        names = guards.layer_names(self.learner.net.depth)
+        names = guards.watched(self.learner.net)
         self.looked = self.place.steps
         self.guard = guards.RateGuard(names, lambda text: self.line.say(f"otpe: warning: {text}"))
 
