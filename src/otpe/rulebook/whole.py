@@ -282,7 +282,7 @@ def _check_filters(layer: Layer, local: Any, before: Any, after: Any) -> None:
     if jax.tree.structure(before) != jax.tree.structure(after):
         k = neurons.states_of(layer.kind)
         raise ValueError(
-            f"backward of {type(local).__name__} returned other filters than its start made for layer {layer.number}, whose"
-            f" neurons have {k} {'state' if k == 1 else 'states'}. A blank vector has one entry per state: keep such a filter"
-            " with decay.carry_back, and start one with a single number by scalar(neuron)."
+            f"backward of {type(local).__name__} returned other filters than its start made for layer {layer.number},"
+            f" whose neurons have {k} {'state' if k == 1 else 'states'}. A blank vector has one entry per state: keep"
+            " such a filter with decay.carry_back, and start one with a single number by scalar(neuron)."
         )
