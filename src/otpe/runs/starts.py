@@ -22,10 +22,12 @@ def weights(config: Settings, own: Own, net: Network) -> Any:
         return None
     if config.start is not None and own.start is not None:
         raise ValueError(f"start is {str(config.start)!r} in the settings, and given beside them too, expected one.")
-    if config.start is not None or isinstance(own.start, Result):
-        found, each = (own.start.net, own.start.params) if config.start is None else read(Path(config.start), net)
-        where = "start" if config.start is None else f"start is {str(config.start)!r}, where"
-        _check_same(where, found, net)
+    if config.start is not None:
+        found, each = read(Path(config.start), net)
+        _check_same(f"start is {str(config.start)!r}, where", found, net)
+    elif isinstance(own.start, Result):
+        each = own.start.params
+        _check_same(f"start is {own.start!r}, where", own.start.net, net)
     else:
         each = _parameters(net, own.start)
     if len(each) not in (1, config.seeds):
