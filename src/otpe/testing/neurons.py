@@ -180,7 +180,8 @@ def check_poles(case: Case) -> None:
     )
     if hasattr(case.kind, "poles"):
         return
-    leaks = np.array([[_number(a) for a in row] for row in states.rows(neurons.leak_matrix(case.kind, None, case.shape))])
+    rows = states.rows(neurons.leak_matrix(case.kind, None, case.shape))
+    leaks = np.array([[_number(a) for a in row] for row in rows])
     z, filters = np.array(case.points[0].b, float), np.zeros(len(poles))
     for n in range(8):
         passed = float(n == 0)
