@@ -151,7 +151,7 @@ def search(size: Size, leak: float | None) -> None:
     for rule in RATES:
         for rate in TRIED["bptt" if rule == "bptt" else "online"]:
             curve = learn(net, data, rule, rate, SEARCH, half)
-            print(f"{rule:12} {rate:.0e}  accuracy {curve.accuracy[-1]:.3f}  loss {curve.loss[-1]:.3f}", flush=True)
+            print(f"{rule:12} {rate:<6g}  accuracy {curve.accuracy[-1]:.3f}  loss {curve.loss[-1]:.3f}", flush=True)
 
 
 def numbers(net: otpe.Network, found: dict[str, list[Curve]]) -> dict[str, dict]:
