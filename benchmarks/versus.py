@@ -3,10 +3,12 @@
     git worktree add ../old some-commit
     python benchmarks/versus.py ../old/src src                                # all cases: about ten minutes
     python benchmarks/versus.py ../old/src src --cases learn_one --rounds 30
+    python benchmarks/versus.py ../old/src src --cases offline --batch 128    # gradients of mini-batches, by rule
+    python benchmarks/versus.py ../old/src src --cases online --seconds 1     # an optimizer update per time step
 
 Each version lives in a process of its own, and only one of them works at a time. A round is a fraction of a second, and
 the order changes from round to round, so that both meet the same disturbances. What is printed is the median over the
-rounds of new / old, in steps per second, with its quartiles.
+rounds of new / old, in steps per second, with its quartiles. A step is a time step of a stream, or a mini-batch.
 """
 
 import argparse
@@ -24,12 +26,22 @@ SMALL, LARGE = (50, 128, 128, 10), (700, 512, 512, 20)
 CASES = {f"{how}-{name}": (how, sizes) for how in ("learn_one", "learn_many") for name, sizes in
          (("small", SMALL), ("large", LARGE))}  # fmt: skip
 CASES["stream"] = ("stream", SMALL)
+CASES |= {
+    f"{mode}-{rule}-{name}": (mode, sizes, rule)
+    for mode, rules in (
+        ("offline", ("bptt", "otpe", "approx-otpe", "ottt")),
+        ("online", ("ostl", "otpe", "approx-otpe")),
+    )
+    for rule in rules
+    for name, sizes in (("small", SMALL), ("large", LARGE))
+}
 BLOCK = 128
+STEPS = 50  # time steps of a mini-batch
 
 
 def main() -> None:
     args = arguments()
-    workers = {name: start(src) for name, src in (("old", args.old), ("new", args.new))}
+    workers = {name: start(src, args.batch) for name, src in (("old", args.old), ("new", args.new))}
     found = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
     for case in CASES:
         if not case.startswith(args.cases):
@@ -62,15 +74,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", default="", help=f"those that begin so: {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a round")
+    parser.add_argument("--batch", type=int, default=32, help="samples of a mini-batch, offline and online")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
-def start(src: Path) -> Any:
+def start(src: Path, batch: int) -> Any:
     if not (src / "otpe").is_dir():
         raise SystemExit(f"{src} has no otpe in it, expected the src folder of a version.")
     environment = {**os.environ, "PYTHONPATH": str(src.resolve())}
-    command = [sys.executable, __file__, "--worker"]
+    command = [sys.executable, __file__, "--worker", str(batch)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -85,14 +98,52 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
     return found[len(found) // 4], found[len(found) // 2], found[3 * len(found) // 4]
 
 
-def work() -> None:
+def work(batch: int) -> None:
     """One of the two processes: a line asks for a round, and is answered by its steps per second."""
     rounds: dict[str, Callable[[float], float]] = {}
     for line in sys.stdin:
         case, seconds = line.split()
         if case not in rounds:
-            rounds[case] = stream() if case == "stream" else learner(*CASES[case])
+            rounds[case] = measure(batch, *CASES[case])
         print(rounds[case](float(seconds)), flush=True)
+
+
+def measure(batch: int, how: str, sizes: tuple[int, ...], *more: str) -> Callable[[float], float]:
+    if how == "stream":
+        return stream()
+    return mini_batches(batch, how, sizes, *more) if more else learner(how, sizes)
+
+
+def mini_batches(batch: int, mode: str, sizes: tuple[int, ...], rule: str) -> Callable[[float], float]:
+    import jax
+    import numpy as np
+    import optax
+
+    import otpe
+
+    net, optimizer = otpe.dense(sizes), optax.adamax(1e-3)
+    params = net.init(jax.random.key(0))
+    rng = np.random.default_rng(0)
+    spikes = jax.numpy.asarray(rng.random((STEPS, batch, sizes[0])) < 0.1, params[0].kernel.dtype)
+    labels = jax.numpy.asarray(rng.integers(0, sizes[-1], batch))
+    state = optimizer.init(params)
+
+    def one() -> None:
+        if mode == "offline":
+            done = otpe.gradients(net, params, spikes, labels, rule=rule)
+        else:
+            done = otpe.online_pass(net, params, state, spikes, labels, rule=rule, optimizer=optimizer)
+        jax.block_until_ready(done)
+
+    def measured(seconds: float) -> float:
+        one()
+        began, steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            one()
+            steps += 1
+        return steps / (time.perf_counter() - began)
+
+    return measured
 
 
 def learner(how: str, sizes: tuple[int, ...]) -> Callable[[float], float]:
@@ -139,4 +190,4 @@ def stream() -> Callable[[float], float]:
 
 
 if __name__ == "__main__":
-    work() if sys.argv[1:] == ["--worker"] else main()
+    work(int(sys.argv[2])) if sys.argv[1:2] == ["--worker"] else main()

@@ -143,6 +143,48 @@ def test_broken_rules_are_found(broken, message):
         check_rule(otpe.Rule("broken", hidden=broken, output=otpe.Ostl()))
 
 
+@dataclass(frozen=True)
+class RandomFeedback(Present):
+    """Sends down another signal than the weights above ask for: not exact, and not meant to be."""
+
+    def emit(self, rows, q, now):
+        return super().emit(rows, q, now)._replace(below=-q * now.g)
+
+    def backward(self, carry, q, now, decay):
+        carry, κ, m = super().backward(carry, q, now, decay)
+        return carry, κ, -m
+
+
+def test_single_checks_can_be_skipped_by_name(capsys):
+    rule = otpe.Rule("feedback", hidden=RandomFeedback(), output=RandomFeedback())
+    with pytest.raises(AssertionError, match="feedback without memory, and BPTT, differ"):
+        check_rule(rule)
+    lines = check_rule(rule, skip=("exact without memory",))
+    assert lines == ("exact without memory: skipped, as asked",)
+    assert "feedback: exact without memory: skipped, as asked" in capsys.readouterr().out
+    assert check_rule(rule, skip="check_exact_without_memory") == lines
+    reason = {"exact without memory": "its feedback is random"}
+    assert check_rule(rule, skip=reason) == ("exact without memory: skipped, its feedback is random",)
+
+
+def test_checks_that_do_not_apply_are_named(monkeypatch):
+    few = (checks.check_forms_agree, checks.check_causal, checks.check_state_does_not_grow)
+    monkeypatch.setattr(checks, "CHECKS", few)
+    assert check_rule("bptt") == (
+        "forms agree: skipped, the rule has only one form",
+        "causal: skipped, the rule has no per-step form",
+        "state does not grow: skipped, the rule has no per-step form",
+    )
+
+
+@pytest.mark.parametrize("skip", [("exact without memroy",), "exact", [3], {"memory": "because"}], ids=str)
+def test_unknown_checks_are_refused(skip):
+    with pytest.raises(
+        ValueError, match=r"check .* is not known.*Expected one of: 'output', 'forms agree', 'exact without memory'"
+    ):
+        check_rule("ottt", skip=skip)
+
+
 def test_a_state_that_changes_is_found():
     with pytest.raises((AssertionError, ValueError, TypeError), match="state"):
         checks.check_state_does_not_grow(otpe.Rule("broken", hidden=Grows(), output=otpe.Ostl()))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import otpe
+from otpe import losses
 from otpe.rulebook import whole
 from otpe.testing import relative_error, scenario
 from otpe.training import offline
@@ -25,7 +26,7 @@ def test_chunks_make_no_difference(case, rule):
 
 def working_bytes(steps, chunk):
     net = otpe.dense([6, 8, 5])
-    plan = whole.Plan(net, otpe.rule("otpe"), chunk)
+    plan = whole.Plan(net, otpe.rule("otpe"), losses.DEFAULT, chunk)
     params = net.init(jax.random.key(0), "float32")
     run = jax.jit(lambda p, x, y: whole.gradients(plan, otpe.engine.Engine(), p, x, y))
     spikes = jax.ShapeDtypeStruct((steps, 2, 6), jnp.bool_)
@@ -42,8 +43,8 @@ def test_memory_is_that_of_a_chunk():
 
 def test_a_long_sequence_is_cut_without_being_asked(case, monkeypatch):
     seen = []
-    plan = whole.Plan
-    monkeypatch.setattr(whole, "Plan", lambda net, rule, chunk: seen.append(chunk) or plan(net, rule, chunk))
+    run = offline._whole
+    monkeypatch.setattr(offline, "_whole", lambda plan, *rest: seen.append(plan.chunk) or run(plan, *rest))
     otpe.gradients(*case)
     wanted = otpe.gradients(*case, chunk=11)
     monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # room for four steps

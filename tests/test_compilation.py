@@ -1,5 +1,7 @@
 """A second call with the same shapes does not trace again."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -103,3 +105,26 @@ def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_thei
         return program.count("xla.gpu.triton")
 
     assert kernels(4) == kernels(5) >= 4
+
+
+@pytest.mark.usefixtures("for_a_gpu")
+@pytest.mark.parametrize("rule", ["bptt", "f-approx-otpe", "deep-otpe"])
+def test_on_a_gpu_every_neuron_has_fused_kernels(rule):
+    """A warning that there is no kernel is an error in these tests."""
+    layer, uniform = otpe.layers.dense, otpe.Uniform(0.8, 0.9)
+    net = otpe.network(
+        8,
+        [
+            (layer(8), otpe.CubaLIF(0.9, 0.8, learn_current_leak=True)),
+            (layer(8), otpe.AdaptiveLIF(uniform, learn_adaptation_leak="neuron")),
+            (layer(8), otpe.LIF(0.9, learn_leak=True, reset="zero")),
+            (layer(3), otpe.LeakyIntegrator(0.9, learn_leak=True)),
+        ],
+    )
+    params, spikes, labels = net.init(jax.random.key(0)), np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)
+    gradients = jax.jit(lambda p: otpe.gradients(net, p, spikes, labels, rule=rule, backend="pallas"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = gradients.trace(params).lower(lowering_platforms=("cuda",)).as_text()
+    assert "stablehlo.while" not in program
+    assert program.count("xla.gpu.triton") >= 8

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from theory import networks
+from theory.networks import live
 
 import otpe
 from otpe.engine import VARIABLE, Engine, engine
@@ -34,6 +36,33 @@ def test_kernels_are_exact_in_float64(rule):
     case = scenario((6, 8, 7, 5), leak=(0.9, 0.8, 0.95), reset="zero", seed=2)
     plain, kernels = (otpe.gradients(*case, rule=rule, backend=b, chunk=5) for b in ("plain", "interpret"))
     assert relative_error(kernels, plain) < 1e-12
+
+
+@pytest.mark.parametrize(("make", "rule"), [(networks.membrane, "f-approx-deep-otpe"), (networks.short, "otpe"), (networks.own, "bptt")])  # fmt: skip
+def test_kernels_are_exact_for_every_neuron(make, rule):
+    """Several states, trained leaks, a membrane, and neurons of a user's own: forwards and backwards."""
+    case = live(make)
+    plain, kernels = (otpe.gradients(*case, rule=rule, backend=b) for b in ("plain", "interpret"))
+    assert relative_error(kernels, plain) < 1e-12
+    assert relative_error(*(case.net.record(*case[1:3], backend=b) for b in ("interpret", "plain"))) == 0
+
+
+@pytest.mark.parametrize("traces", ["dense", "factored"])
+def test_kernels_of_traces_are_exact_for_every_neuron(traces):
+    case = live(networks.membrane)
+    plain = otpe.gradients(*case, rule="deep-otpe", form="whole")
+    kernels = otpe.gradients(*case, rule="deep-otpe", form="steps", traces=traces, backend="interpret")
+    assert relative_error(kernels, plain) < 1e-12
+
+
+@pytest.mark.usefixtures("for_a_gpu")
+@pytest.mark.parametrize("make", [networks.membrane, networks.short, networks.own])
+def test_kernels_of_every_neuron_can_be_made_for_a_gpu(make):
+    """One per layer and direction."""
+    case = live(make)
+    params = jax.tree.map(jnp.float32, case.params)
+    text = cuda(case.net, params, np.asarray(case.spikes, np.uint8), case.labels)
+    assert text.count("triton_kernel_call") + text.count("__gpu$xla.gpu.triton") == 2 * case.net.depth
 
 
 @pytest.mark.parametrize("traces", ["dense", "factored"])

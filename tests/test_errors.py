@@ -94,7 +94,7 @@ MESSAGES = [
     (lambda: otpe.dense([4, 3], surrogate=otpe.fast_sigmoid), TypeError, r"surrogate is <class.*expected a function"),
     (lambda: otpe.fast_sigmoid(True), ValueError, r"slope is True, expected a finite number above 0"),
     (lambda: otpe.superspike(scaled=3), TypeError, r"superspike: scaled is 3, expected True or False"),
-    (lambda: surrogate(lambda d: d.sum()), ValueError, r"surrogate returned the shape \(\) for \(2, 3\), expected one number per"),
+    (lambda: surrogate(lambda d: d.sum()), ValueError, r"surrogate returned the shape \(\) for \(1,\), expected one number per"),
     (lambda: otpe.dense([4, 3], leak=1.0), ValueError, r"leak is 1.0, expected a number in \[0, 1\).*exp\(−1/τ\)"),
     (lambda: otpe.dense([4, 3], leak=-0.1), ValueError, r"leak is -0.1, expected a number in \[0, 1\)"),
     (lambda: otpe.dense([4, 3], leak=float("nan")), ValueError, r"leak is nan, expected a number in \[0, 1\)"),

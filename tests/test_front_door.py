@@ -47,7 +47,7 @@ def test_all_ways_to_a_public_name():
         _ = otpe.dens
 
 
-@pytest.mark.parametrize("module", ["network", "rulebook", "training", "testing"])
+@pytest.mark.parametrize("module", ["networks", "rulebook", "training", "testing"])
 def test_any_folder_may_be_imported_first(module):
     subprocess.run([sys.executable, "-c", f"import otpe.{module}"], check=True)
 

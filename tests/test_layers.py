@@ -69,7 +69,6 @@ class Pool:
         return otpe.DenseLayer(self.length * self.channels, self.n_out).init(key, dtype)
 
     def apply(self, params, x, one=1.0):
-        one = one if isinstance(one, float) else one[..., 0, :]
         return x.reshape(*x.shape[:-2], -1) @ params.kernel + one * params.bias
 
 
@@ -124,5 +123,5 @@ def test_lift_carries_the_bias():
     case = scenario((4, 3), seed=2)
     layer, params = case.net.layers[0], case.params[0]
     x = jnp.asarray(np.random.default_rng(1).random((6, 4)))
-    lifted, one = layers.unlift(2.5 * layers.lift(x))
-    np.testing.assert_allclose(layer.apply(params, lifted, one), 2.5 * layer.apply(params, x), rtol=1e-12)
+    lifted, one = layers.unlift(2.5 * layers.lift(x), layer.in_shape)
+    np.testing.assert_allclose(layer.apply(params, lifted, one[:, None]), 2.5 * layer.apply(params, x), rtol=1e-12)

@@ -161,10 +161,10 @@ def test_what_is_counted_is_less_than_what_is_needed(change, seeds, monkeypatch)
     counted = []
     monkeypatch.setattr(memory, "refuse_more", lambda what, needed, *_: counted.append(needed))
     rule = settings.checked(config)
-    splits = train._splits(config, rule, None, None, None)
+    splits = train._splits(config, rule)
     net = settings.network(config, splits.train.units, 3)
     exam = loop.Exam(0, 1, config.batch)
-    recipe = train._recipe(config, rule, net, None, exam)
+    recipe = train._recipe(config, rule, net, exam)
     networks = train._networks(config, splits)
     state = jax.eval_shape(lambda: loop.start(recipe, networks.seed))
     numbers = loop.Numbers(4, 8, 0.1)
@@ -224,6 +224,6 @@ def test_a_run_that_needs_more_after_all(monkeypatch, capsys):
 
 
 def test_the_shape_of_data_that_is_not_there_yet():
-    assert size.expected(TINY) == (6, 8, 3)
-    assert size.expected(TrainConfig(dataset="shd", bins=20, pool=10)) == (20, 70, 1)
-    assert size.expected(TrainConfig(dataset="folder", units=12, dt=0.1)) == (1, 12, 1)
+    assert size.expected(TINY)[:3] == (6, 8, 3)
+    assert size.expected(TrainConfig(dataset="shd", bins=20, pool=10))[:3] == (20, 70, 1)
+    assert size.expected(TrainConfig(dataset="folder", units=12, dt=0.1))[:3] == (1, 12, 1)

@@ -50,7 +50,7 @@ def test_products_of_spikes_are_exact_in_float32(counts):
     x_64, kernel, κ_64 = (np.asarray(a, np.float64) for a in (x, params.kernel, κ))
     given = current(layer, params, x, INTERPRET)
     assert isinstance(given.terms, Stacked)
-    c = Current.now(given.bias, Parts(tuple(given.terms.array[..., k, :] for k in range(3))))
+    c = Current(Parts(tuple(given.terms.array[..., k, :] for k in range(3))), given.bias).total
     assert relative_error(c, x_64 @ kernel + np.asarray(params.bias, np.float64)) < 2e-7
     dw = gradient(layer, params, x, κ, engine=INTERPRET)
     assert relative_error(dw.kernel, np.einsum("tbi,tbj->ij", x_64, κ_64)) < 2e-7

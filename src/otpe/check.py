@@ -215,7 +215,12 @@ def outputs(net: Network) -> None:
 def labels(classes: int, labels: Any, batch: int, steps: int | None = None) -> Array:
     """Labels [B], or [T, B] where `steps` are given, as integers below the number of classes."""
     y = _array("labels", labels)
-    one_hot = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 else ""
+    one_hot = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 and y.shape[-1] == classes else ""
+    if steps is not None and steps != batch and y.shape == (batch, steps):
+        raise ValueError(
+            f"labels have the shape {_shape(y)}: this looks batch-major. Expected time first, [{steps}, {batch}]: use"
+            " labels.T."
+        )
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise TypeError(f"labels are of type {y.dtype}, expected whole numbers.{one_hot or ' Use labels.astype(int).'}")
     if y.shape != (batch,) and (steps is None or y.shape != (steps, batch)):

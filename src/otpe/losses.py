@@ -165,13 +165,20 @@ def _of_each(loss: Loss, logits: Array, target: Array) -> Array:
     if logits.ndim > 2:
         in_axes = (0, 0 if is_timed(target) else None)
         return jax.vmap(lambda at, y: _of_each(loss, at, y), in_axes=in_axes)(logits, target)
-    each = jnp.asarray(loss.each(logits, target))
+    found = loss.each(logits, target)
+    if not isinstance(found, jax.Array) or not jnp.issubdtype(found.dtype, jnp.floating):
+        given = f"numbers of type {found.dtype}" if hasattr(found, "dtype") else repr(found)
+        raise TypeError(
+            f"loss {loss.name!r} returned {given}, expected real numbers [B] that depend on the logits: without a"
+            " derivative nothing can be learned."
+        )
+    each = found
     if each.shape != logits.shape[:1]:
         raise ValueError(
             f"loss {loss.name!r} returned the shape {list(each.shape)} for logits {list(logits.shape)}, expected"
             f" {list(logits.shape[:1])}: one number per sample. Take the mean or the sum over the outputs, axis -1."
         )
-    return each
+    return each.astype(logits.dtype)
 
 
 def _cross_entropy(logits: Array, labels: Array, weight: Array | None) -> tuple[Array, Array]:

@@ -50,6 +50,11 @@ class Network:
                 raise ValueError(
                     f"layer {i} gives {below.out_shape} and layer {i + 1} takes {above.in_shape}, expected one shape."
                 )
+        for i, (layer, neuron) in enumerate(zip(self.layers, self.neurons, strict=True)):
+            try:
+                neurons.check_shape(neuron, layer.out_shape)
+            except ValueError as error:
+                raise ValueError(f"layer {i}: {error}") from None
 
     @property
     def depth(self) -> int:

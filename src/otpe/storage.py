@@ -61,6 +61,11 @@ def load_network(path: str | Path, net: Network | None = None) -> tuple[Network,
     return net, jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in like])
 
 
+def is_described(path: str | Path) -> bool:
+    """Does the file that `save` wrote say what the network is made of?"""
+    return tensors.read(Path(path), KIND, {"net": dict | None})[1]["net"] is not None
+
+
 def named(tree: Any) -> dict[str, Any]:
     """Every leaf by its place, such as 0.kernel."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)

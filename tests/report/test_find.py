@@ -92,7 +92,7 @@ def test_several_draws_are_named(runs):
 def test_what_the_command_cannot_do(runs):
     runs.train("run", own_net="a network")
     assert only(runs).section.command == ""
-    assert only(runs).section.remarks == ["Trained from Python, with a net of its own: no command does the same."]
+    assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
     runs.train("run", dataset="mine")
     assert only(runs).section.command == ""
     assert named.NAMES == section.KNOWN

@@ -106,10 +106,13 @@ def test_a_file_of_a_later_step_takes_nothing_away(unfinished, finished):
     """What was just saved is never removed, and a run does not go on from a step that it does not have."""
     stray = unfinished / "checkpoints" / checkpoint.name(9_999_999_999)
     stray.write_bytes(b"what is this?")
+    folder = unfinished / "checkpoints" / checkpoint.name(1)
+    folder.mkdir()
     found = resumed(unfinished)
     assert state(unfinished, TINY.steps) == state(finished)
     assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == found.test_accuracy
     assert stray.exists()
+    assert folder.exists()
 
 
 def resumed(folder):

@@ -14,6 +14,7 @@ from otpe import cli
 from otpe.charts import kinds
 from otpe.datasets import from_arrays
 from otpe.runs import checkpoint, compare, loop, task
+from otpe.runs.own import Own
 
 RULES = ("bptt", "ottt")
 
@@ -35,7 +36,7 @@ def config(tmp_path_factory):
 
 def run(config, data):
     """These data under the name of known ones, so that the command can go on with them."""
-    return compare.prepared_comparison(config, data=data)()
+    return compare.prepared_comparison(config, Own(data=data))()
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +155,9 @@ def test_a_damaged_run_is_told_before_anything_is_trained(compared, config, data
     content = newest.read_bytes()
     newest.write_bytes(content[:-1])
     with pytest.raises(ValueError, match=r"ottt-online.* is damaged: "):
-        compare.prepared_comparison(replace(config, resume=True), data=data)
+        compare.prepared_comparison(replace(config, resume=True), Own(data=data))
     newest.write_bytes(content)
-    compare.prepared_comparison(replace(config, resume=True), data=data).folder.close()
+    compare.prepared_comparison(replace(config, resume=True), Own(data=data)).folder.close()
 
 
 def test_other_settings_are_refused(compared, config, data):
@@ -169,7 +170,7 @@ def test_other_settings_are_refused(compared, config, data):
 
 
 def test_all_means_all(config, data, tmp_path):
-    comparison = compare.prepared_comparison(replace(config, rules=("all",), out=tmp_path / "all"), data=data)
+    comparison = compare.prepared_comparison(replace(config, rules=("all",), out=tmp_path / "all"), Own(data=data))
     comparison.folder.close()
     assert [run.rule for run in comparison.runs if run.mode == "offline"] == list(otpe.rules())
     assert [run.rule for run in comparison.runs if run.mode == "online"] == [

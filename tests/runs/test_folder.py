@@ -104,7 +104,7 @@ def test_one_process_at_a_time(finished, no_training, capsys):
 def test_the_folder_is_free_again_after_a_refusal_and_after_a_run(finished):
     for _ in range(2):
         with pytest.raises(FileExistsError, match="steps was 12"):
-            otpe.train(replace(TINY, steps=24, out=finished, resume=True))
+            otpe.train(replace(TINY, steps=8, out=finished, resume=True))
         otpe.train(replace(TINY, out=finished, resume=True))
     with (finished / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

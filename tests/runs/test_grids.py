@@ -104,6 +104,6 @@ def test_a_grid_that_does_not_fit_into_memory(tmp_path, monkeypatch):
 
 
 def test_the_size_is_known_before_anything_is_made():
-    assert size.expected(SHAPES) == (5, 288, 8)
-    assert size.expected(TrainConfig(dataset="folder", shape=(2, 4, 6), pool=2, bins=7)) == (7, 12, 1)
-    assert size.found(splits()) == (5, 24, 3)
+    assert size.expected(SHAPES)[:3] == (5, 288, 8)
+    assert size.expected(TrainConfig(dataset="folder", shape=(2, 4, 6), pool=2, bins=7))[:3] == (7, 12, 1)
+    assert size.found(splits())[:3] == (5, 24, 3)

@@ -15,6 +15,7 @@ from tiny_runs import TINY, arguments, steps_of
 import otpe
 from otpe import cli
 from otpe.runs import checkpoint, folder, loop, signals, train
+from otpe.runs.own import describe
 
 
 def test_a_run_goes_on_with_other_strides(trained, tmp_path, monkeypatch):
@@ -90,10 +91,10 @@ def test_a_rule_that_diverges_leaves_the_others_their_turn(tmp_path, capsys):
 
 def test_what_is_said_of_ones_own_parts_is_the_same_in_every_process():
     for own in (optax.adam(1.0), optax.MultiSteps(optax.adam(1.0), 2)):
-        assert train._describe(own) == "an optax optimizer"
+        assert describe(own) == "an optax optimizer"
     net = otpe.dense([3, 2], surrogate=lambda d: jnp.exp(-jnp.abs(d)))
-    assert "<lambda>" in train._describe(net)
-    assert " at 0x" not in train._describe(net)
+    assert "<lambda>" in describe(net)
+    assert " at 0x" not in describe(net)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden"])

@@ -12,6 +12,7 @@ import optax
 import pytest
 
 import otpe
+from otpe.runs import checkpoint
 from otpe.stream import cell, forks
 from otpe.stream import learner as module
 from otpe.stream.learner import StreamLearner
@@ -46,10 +47,29 @@ class InterruptAt:
         return self
 
 
+class InterruptCall:
+    """The same before the function call with this number, of all that are written in Python, those of JAX too."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __enter__(self):
+        sys.settrace(self)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def __call__(self, *_):
+        self.left -= 1
+        if self.left == 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+
 def state(learner):
     """All of it, as bytes."""
     host = learner._cell.host
-    arrays = [*jax.tree.leaves(learner._memory), *host.waiting]
+    arrays = [*map(checkpoint.numbers, jax.tree.leaves(learner._memory)), *host.waiting]
     return tuple(np.asarray(a).tobytes() for a in arrays), host.steps, host.labelled, host.begins
 
 
@@ -121,6 +141,25 @@ def test_the_first_call_of_a_program_works_on_a_copy():
         learner.learn_one(X[0], 1)
         deleted.append(any(leaf.is_deleted() for leaf in taken))
     assert deleted == [False, True], "later calls copy nothing"
+
+
+def test_random_keys_of_an_optimizer_are_not_lost():
+    """JAX makes keys in Python, where an interrupt can come after the arrays are taken over."""
+    start = StreamLearner(NET, "otpe", optax.noisy_sgd(0.01, key=0))
+    start.learn_one(X[0], 1)
+    start.learn_one(X[1], 2)
+    done = start.clone()
+    done.learn_one(X[2], 3)
+    for number in range(1, 1000):
+        learner = start.clone()
+        try:
+            with InterruptCall(number):
+                learner.learn_one(X[2], 3)
+        except KeyboardInterrupt:
+            assert state(learner) in (state(start), state(done)), f"interrupted before call {number}"
+        else:
+            break
+    assert number > 5
 
 
 def test_threads_may_share_a_learner():

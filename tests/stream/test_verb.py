@@ -10,6 +10,7 @@ from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
+import optax
 import pytest
 import tiny_events
 from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, known, learner, made_up_randman, steps
@@ -18,9 +19,9 @@ import otpe
 from otpe import cli
 from otpe.datasets import Binning
 from otpe.reporting import find
-from otpe.runs import checkpoint
+from otpe.runs import checkpoint, starts
 from otpe.stream import worlds
-from otpe.stream.command import asked, opening, saved
+from otpe.stream.command import opening, saved
 from otpe.stream.command.changes import parsed
 from otpe.stream.command.run import run
 from otpe.stream.prequential import evaluate
@@ -125,10 +126,13 @@ def test_a_frozen_one_keeps_its_weights(file, out):
     assert found.score.labelled == found.place.steps > 90
 
 
-def test_it_starts_with_the_weights_of_a_run(file, out, tmp_path, monkeypatch):
-    start = SimpleNamespace(net=learner().net, params=(learner().params,))
-    monkeypatch.setattr(asked, "load", lambda path: start)
-    asked_for = config(file, out, seed=9, start=tmp_path, hidden=(128, 128), threshold=0.5)
+@pytest.mark.parametrize("kind", ["run", "file"])
+def test_it_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path, monkeypatch):
+    start = tmp_path
+    if kind == "file":
+        start = otpe.save(tmp_path / "net.safetensors", learner().net, learner().params)
+    monkeypatch.setattr(starts, "load", lambda *_: SimpleNamespace(net=learner().net, params=(learner().params,)))
+    asked_for = config(file, out, seed=9, start=start, hidden=(128, 128), threshold=0.5)
     assert run(asked_for).score.state() == evaluate(learner(), steps(file), block=4).state()
     with pytest.raises(
         ValueError, match=r"start is '.*', whose network takes \[12\] inputs and has 4 outputs, but the"
@@ -138,6 +142,21 @@ def test_it_starts_with_the_weights_of_a_run(file, out, tmp_path, monkeypatch):
         ValueError, match=r"leak is 0.5, but the network is that of start, .*. Leave leak out, or start"
     ):
         run(replace(asked_for, leak=0.5))
+
+
+def test_other_neurons_and_another_loss(file, out):
+    line = ["--neuron", "cuba", "--learn-leak", "layer", "--readout", "integrator", "--loss", "membrane"]
+    net = otpe.network(UNITS, [
+        (otpe.layers.dense(6), otpe.CubaLIF(0.9, 0.8, 0.3, otpe.fast_sigmoid(10.0), learn_leak=True)),
+        (otpe.layers.dense(CLASSES), otpe.LeakyIntegrator(0.9, learn_leak=True)),
+    ])  # fmt: skip
+    by_hand = otpe.StreamLearner(net, "otpe", optax.adam(0.03), loss="membrane", score_leak=0.9)
+    evaluate(by_hand, steps(file), window=50, block=4)
+    given = [*SHAPE, *NET, *line, "--score-leak", "0.9", "--window", "50", "--out", str(out)]
+    assert cli.main(["stream", str(file), *given]) == 0
+    assert known(out)[0]["params.0.kernel"] == by_hand.params[0].kernel.tobytes()
+    assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
+    assert cli.main(["stream", str(file), *SHAPE, "--loss", "membrane"]) == 2
 
 
 def test_watchers_see_every_block(file, out):
@@ -214,7 +233,7 @@ BAD = [
     (["--changes", "swap@5:0,0"], r"classes is \(0, 0\), expected two or more that swap, none twice"),
     (["--resume"], r"resume is given without out: which run is to go on\? Name its folder, such as runs/stream-t-randman"),
     (["--resume", "--out", "tpyo"], r"out is 'tpyo', where there is no run to go on with. Name the folder of one; to begin"),
-    (["--start", "nowhere"], r"nowhere holds no run"),
+    (["--start", "nowhere"], r"start is 'nowhere', which is not there. Name the folder of a finished run, or a file of otpe.save"),
 ]  # fmt: skip
 
 

@@ -170,6 +170,17 @@ def test_what_was_read_from_standard_input_is_learned_or_counted(grace, out, typ
     assert found.state() == score.state()
 
 
+def test_lines_after_one_that_breaks_standard_input_are_counted(out):
+    running = process("-", *SHAPE, *NET, "--on-bad", "raise", "--out", str(out), stdin=subprocess.PIPE)
+    running.stdin.write("".join(events(20)).encode() + b"who?\n0.3,1,1\n0.4,1,1\n")
+    running.stdin.flush()  # and it stays open
+    said = running.stderr.read().decode()
+    assert running.wait(timeout=60) == 1
+    running.stdin.close()
+    assert "Repair the source" in said
+    assert "2 lines that had been read were dropped, from '0.3,1,1' on. Go on with: otpe stream --resume" in said
+
+
 def test_standard_input_is_taken_as_a_file_is(out, typed, file):
     typed(file.read_text().rstrip("\n"))
     found = run(config("-", out, block=None))

@@ -8,6 +8,7 @@ from tiny_runs import TINY, arguments
 
 from otpe import cli
 from otpe.runs import loop, task
+from otpe.runs.own import Own
 from otpe.studies import grid
 from otpe.studies.config import SweepConfig
 
@@ -122,4 +123,4 @@ def test_bad_input_is_told_before_anything_is_trained(args, message, tmp_path, m
 def test_own_data_has_no_settings():
     config = SweepConfig(**{**SMALL, "rules": ("ottt",), "over": ("alpha=1,2",)})
     with pytest.raises(ValueError, match=r"over has alpha, but the data is your own, which does not depend on it"):
-        grid.points(config, own_data=True)
+        grid.points(config, Own(data=()))

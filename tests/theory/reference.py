@@ -1,10 +1,17 @@
 """All local rules a second time, as plainly as can be: numpy, one sample, one step, one weight matrix at a time.
 
-Written from the equations in their per-step form, for any reset, and sharing nothing with the library, so that a mistake
-made alike in both of its forms is found here.
+Written from the equations in their per-step form, for every neuron and any map, and sharing nothing with the library, so
+that a mistake made alike in both of its forms is found here. A map is its matrix: JAX only takes the parameters there
+and the gradient back.
 """
 
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+import otpe
 
 # name: (kind of the hidden layers, kind of the output layer, deep, leaky readout)
 RULES = {
@@ -19,75 +26,205 @@ RULES = {
     "f-deep-otpe": ("otpe", "otpe", True, True),
     "f-approx-deep-otpe": ("approx", "approx", True, True),
 }
+TRAINED = ("adaptation_leak", "current_leak", "leak")
 
 
 def gradients(case, rule):
-    """[(kernel, bias), ...] of the mean loss over time and samples."""
+    """The gradient of the mean loss over time and samples, in the shape of the parameters."""
     steps, batch = np.shape(case.spikes)[:2]
-    total = [np.zeros((p.kernel.shape[0] + 1, p.kernel.shape[1])) for p in case.params]
+    layers = [Layer.of(*each) for each in zip(case.net.layers, case.net.neurons, case.params, strict=True)]
+    total = [0.0] * len(layers)
     for b in range(batch):
-        for dW in one_sample(case, np.asarray(case.spikes)[:, b], int(case.labels[b]), *RULES[rule]):
-            total = [a + d / (steps * batch) for a, d in zip(total, dW, strict=True)]
-    return [(dW[:-1], dW[-1]) for dW in total]
+        x = np.asarray(case.spikes)[:, b].reshape(steps, -1)
+        for found in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
+            total = [a + new / (steps * batch) for a, new in zip(total, found, strict=True)]
+    return [layer.as_parameters(sums) for layer, sums in zip(layers, total, strict=True)]
 
 
-def one_sample(case, spikes, label, hidden, output, deep, leaky):
-    """Yields, step by step, the gradient of every layer, with the bias as a last row."""
-    neurons, L = case.net.neurons, len(case.params)
-    W = [np.vstack([p.kernel, p.bias]) for p in case.params]
+@dataclass
+class Layer:
+    map: object
+    neuron: object
+    params: object
+    W: np.ndarray  # [inputs + 1, outputs], the bias last
+    leaks: dict  # by name, one per neuron
+
+    @staticmethod
+    def of(layer, neuron, params):
+        leaks = {}
+        for name in TRAINED:
+            if getattr(neuron, f"learn_{name}", False):
+                leaks[name] = 1 / (1 + np.exp(-np.asarray(getattr(params, name))))
+            elif hasattr(neuron, name):
+                leaks[name] = as_array(getattr(neuron, name), layer.out_shape)
+            if name in leaks:
+                leaks[name] = np.broadcast_to(leaks[name], layer.out_shape).ravel()
+        return Layer(layer, neuron, params, np.asarray(as_matrix(layer, params)), leaks)
+
+    @property
+    def trained(self):
+        return [name for name in TRAINED if getattr(self.neuron, f"learn_{name}", False)]
+
+    def as_parameters(self, found):
+        """From [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
+        _, back = jax.vjp(lambda p: as_matrix(self.map, p), self.params)
+        rows = self.W.shape[0]
+        (grads,) = back(jnp.asarray(found[:rows]))
+        for i, name in enumerate(self.trained):
+            leak, shape = self.leaks[name], np.shape(getattr(self.params, name))
+            by_logit = found[rows + i] * leak * (1 - leak)
+            grads = grads._replace(**{name: by_logit.sum() if shape == () else by_logit.reshape(shape)})
+        return grads
+
+
+def as_array(leak, shape):
+    return np.asarray(leak.on(shape) if hasattr(leak, "on") else leak)
+
+
+def as_matrix(layer, params):
+    n_in = int(np.prod(layer.in_shape))
+    x = jnp.vstack([jnp.eye(n_in), jnp.zeros((1, n_in))]).reshape(n_in + 1, *layer.in_shape)
+    one = jnp.zeros(n_in + 1).at[-1].set(1).reshape(-1, *(1,) * len(layer.out_shape))
+    return layer.apply(params, x, one).reshape(n_in + 1, -1)
+
+
+# The neurons: the state after a step, the output, A [k, k, n], h [k, n], and how trained numbers act on the step
+
+
+def fire(neuron, leaks, state, c):
+    kind, λ = type(neuron), leaks["leak"]
+    if kind is otpe.LeakyIntegrator:
+        (v_old,) = state
+        v = λ * v_old + c
+        return (v,), v, [[λ]], [np.ones_like(v)], {"leak": (v_old, [1])}
+    if kind is otpe.LIF:
+        (u,) = state
+        v = λ * u + c
+        s, g = spikes(neuron, v - neuron.threshold)
+        u_new, ρ, _ = reset(neuron, λ, v, s, g)
+        return (u_new,), s, [[ρ]], [g], {"leak": (u, [1])}
+    if kind is otpe.CubaLIF:
+        (I_old, u), α = state, leaks["current_leak"]
+        I = α * I_old + c
+        v = λ * u + I
+        s, g = spikes(neuron, v - neuron.threshold)
+        u_new, ρ, _ = reset(neuron, λ, v, s, g)
+        A = [[α, 0 * α], [α, ρ]]
+        return (I, u_new), s, A, [0 * g, g], {"leak": (u, [0, 1]), "current_leak": (I_old, [1, 1])}
+    (u, a, a_minus_s), r, β = state, leaks["adaptation_leak"], neuron.strength
+    v = λ * u + c
+    s, g = spikes(neuron, v - neuron.threshold - β * a)
+    u_new, ρ, by_spike = reset(neuron, λ, v, s, g)
+    A = [[ρ, -λ * by_spike * β * g], [(1 - r) * g, r - (1 - r) * β * g]]
+    causes = {"leak": (u, [1, 0]), "adaptation_leak": (a_minus_s, [0, 1])}
+    return (u_new, r * a + (1 - r) * s, a - s), s, A, [g, -β * g], causes
+
+
+def spikes(neuron, d):
+    return np.where(d >= 0, 1.0, 0.0), np.asarray(neuron.surrogate(d))
+
+
+def reset(neuron, λ, v, s, g):
+    """The membrane after the reset, the survival, and the derivative of that membrane by the spike."""
+    θ = neuron.threshold
+    return {
+        "subtract": (v - θ * s, λ * (1 - θ * g), -θ * np.ones_like(v)),
+        "zero": (v * (1 - s), λ * (1 - s - v * g), -v),
+        "none": (v, λ * np.ones_like(v), np.zeros_like(v)),
+    }[neuron.reset]
+
+
+STATES = {otpe.LIF: 1, otpe.CubaLIF: 2, otpe.AdaptiveLIF: 2, otpe.LeakyIntegrator: 1}
+CARRIED = STATES | {otpe.AdaptiveLIF: 3}
+B = {otpe.LIF: [1], otpe.CubaLIF: [1, 1], otpe.AdaptiveLIF: [1, 0], otpe.LeakyIntegrator: [1]}
+POLES = {otpe.LIF: [0], otpe.CubaLIF: [0, 1], otpe.AdaptiveLIF: [0], otpe.LeakyIntegrator: [0]}
+
+
+def leaks_alone(layer):
+    """A⁰ of the layer as a whole."""
+    mean = {name: leak.mean() for name, leak in layer.leaks.items()}
+    if isinstance(layer.neuron, otpe.CubaLIF):
+        return np.array([[mean["current_leak"], 0], [mean["current_leak"], mean["leak"]]])
+    if isinstance(layer.neuron, otpe.AdaptiveLIF):
+        return np.diag([mean["leak"], mean["adaptation_leak"]])
+    return np.array([[mean["leak"]]])
+
+
+def one_sample(layers, inputs, label, hidden, output, deep, leaky):
+    """Yields, step by step, what `Layer.as_parameters` takes, for every layer."""
+    L, types = len(layers), [type(layer.neuron) for layer in layers]
     kinds = [hidden] * (L - 1) + [output]
-    leaks = [n.leak for n in neurons]
-    above = [leaks[l + 1 :] + ([leaks[-1]] if leaky else []) for l in range(L)]  # plain leaks of the stages above
-    above = [stages if deep else stages[:1] for stages in above]
-    u = [np.zeros(w.shape[1]) for w in W]
-    E = [np.zeros_like(w) for w in W]
-    a = [np.zeros(w.shape[0]) for w in W]
-    R = [[np.zeros_like(w) for _ in stages] for w, stages in zip(W, above, strict=True)]
-    z = [[np.zeros(w.shape[0]) for _ in stages] for w, stages in zip(W, above, strict=True)]
-    g_sum, g_norm = [np.zeros(w.shape[1]) for w in W], [0.0] * L
-    reset_before = [1.0] * L  # mean_j ∂u/∂v of the step before: 1 − θ g for the paper's reset
-    o = np.zeros(W[-1].shape[1])
+    poles, plain = [POLES[t] for t in types], [leaks_alone(layer) for layer in layers]
+    readout_leak = as_array(layers[-1].neuron.leak, layers[-1].map.out_shape).mean()
+    stages = [list(range(l + 1, L + leaky)) for l in range(L)]  # L is the readout
+    stages = [s if deep else s[:1] for s in stages]
+    state = [[np.zeros(layer.W.shape[1])] * CARRIED[t] for layer, t in zip(layers, types, strict=True)]
+    A = [
+        np.zeros((STATES[t], STATES[t], layer.W.shape[1])) for layer, t in zip(layers, types, strict=True)
+    ]  # last step's
+    traces, averages, o = [{} for _ in layers], [{} for _ in layers], 0.0
 
-    for x in spikes:
-        g, s, D, R0, kept = [], x, [], [], []
-        for l, neuron in enumerate(neurons):
-            x1 = np.append(s, 1.0)
-            v = neuron.leak * u[l] + x1 @ W[l]
-            s = np.where(v >= neuron.threshold, 1.0, 0.0)
-            g.append(np.asarray(neuron.surrogate(v - neuron.threshold)))
-            u[l], du_dv = {
-                "subtract": (v - neuron.threshold * s, 1 - neuron.threshold * g[l]),
-                "zero": (v * (1 - s), 1 - s - v * g[l]),
-                "none": (v, np.ones_like(v)),
-            }[neuron.reset]
-            kept.append(du_dv.mean())
-            D.append(neuron.leak * E[l] + x1[:, None])
-            E[l] = du_dv * D[l]
-            R0.append(g[l] * D[l])
-            own_reset = reset_before[l] if deep and kinds[l] == "approx" else 1.0
-            a[l] = neuron.leak * own_reset * a[l] + x1
-        for l in range(L):
-            below_R, below_z = R0[l], a[l]
-            for k, leak in enumerate(above[l]):
-                stage = l + 1 + k
-                decay = leak * (reset_before[stage] if deep and stage < L else 1.0)
-                below_R = R[l][k] = decay * R[l][k] + below_R
-                below_z = z[l][k] = decay * z[l][k] + below_z
-            window = above[l][0] if above[l] else leaks[l]
-            g_sum[l], g_norm[l] = window * g_sum[l] + g[l], window * g_norm[l] + 1
-        reset_before = kept
+    def decays(stage, mean_reset):
+        """One per pole of a stage, from the current to the membrane."""
+        if stage == L:
+            return [readout_leak]
+        found = [plain[stage][i][i] for i in poles[stage]]
+        return [*found[:-1], A[stage][poles[stage][-1], poles[stage][-1]].mean()] if mean_reset else found
 
-        o = leaks[-1] * o + s if leaky else s
+    for s in inputs:
+        now, A_now = [], []
+        for l, (layer, kind) in enumerate(zip(layers, kinds, strict=True)):
+            x, b = np.append(s, 1.0), np.array(B[types[l]], float)
+            state[l], s, A_t, h, causes = fire(layer.neuron, layer.leaks, state[l], x @ layer.W)
+            A_now.append(np.array([[np.broadcast_to(a, s.shape) for a in row] for row in A_t]))
+            h = np.array(h)
+            nearest = decays((stages[l] + [l])[0], mean_reset=False)
+            h_mean = cascaded(averages[l], "h", h, nearest) / cascaded(averages[l], "1", 1.0, nearest)
+            own, end = plain[l].copy(), poles[l][-1]
+            if deep and kind == "approx":
+                own[end, end] = A[l][end, end].mean()
+            filters = [a for stage in stages[l] for a in decays(stage, mean_reset=deep)]
+
+            def trace(name, x, b, some, l=l, h=h, h_mean=h_mean, own=own, filters=filters, kind=kind, A=A):
+                """What q is multiplied with, for an input x that enters the states by b."""
+                entering = np.multiply.outer(b, x)
+                if kind in ("ostl", "otpe"):
+                    D = traces[l][name] = (
+                        np.einsum("ijo,j...o->i...o", A[l], traces[l].get(name, 0 * entering)) + entering
+                    )
+                    out = np.einsum("io,i...o->...o", h, D)
+                    return cascaded(traces[l], name + "+", out, filters) if kind == "otpe" else out
+                a = traces[l][name] = (
+                    np.tensordot(own[np.ix_(some, some)], traces[l].get(name, 0 * entering), 1) + entering
+                )
+                out = cascaded(traces[l], name + "+", a, filters) if kind == "approx" else a
+                return np.einsum("i...o,io->...o", out, (h_mean if kind == "approx" else h)[some])
+
+            everywhere, some = np.ones_like(s), poles[l] if kind in ("ottt", "approx") else list(range(len(b)))
+            rows = [trace("W", np.multiply.outer(x, everywhere), b[some], some)]
+            for name in layer.trained:
+                cause, e = causes[name]
+                rows.append(trace(name, cause, np.array(e, float), list(range(len(b)))))
+            now.append((rows, b @ (h_mean if kind in ("otpe", "approx") else h)))
+        A = A_now
+
+        o = readout_leak * o + s if leaky else s
         q = np.exp(o - o.max()) / np.exp(o - o.max()).sum()
         q[label] -= 1
-        dW = [None] * L
+        found = [None] * L
         for l in reversed(range(L)):
-            mean_g = g_sum[l] / g_norm[l]
-            dW[l], m = {
-                "ostl": (q * g[l] * D[l], q * g[l]),
-                "ottt": (np.outer(a[l], q * g[l]), q * g[l]),
-                "otpe": (q * (R[l][-1] if R[l] else R0[l]), q * mean_g),
-                "approx": (np.outer(z[l][-1] if z[l] else a[l], q * mean_g), q * mean_g),
-            }[kinds[l]]
-            q = W[l][:-1] @ m
-        yield dW
+            rows, g = now[l]
+            found[l] = np.vstack([q * row for row in rows])
+            q = layers[l].W[:-1] @ (q * g)
+        yield found
+
+
+def cascaded(kept, name, signal, decays):
+    """A chain of leaky sums, the first fed with the signal."""
+    old = kept.get(name, [0.0] * len(decays))
+    new = []
+    for a, y in zip(decays, old, strict=True):
+        signal = a * y + signal
+        new.append(signal)
+    kept[name] = new
+    return signal

@@ -34,7 +34,8 @@ class SpikeBatch:
     @property
     def mask(self) -> Array:
         """[T, B], true where a sample has its own time steps, false where it is padded."""
-        axes = self.labels.ndim + 1  # time, batch, and what stands before them where batches are stacked
+        one_each = self.labels if self.lengths is None else self.lengths  # labels may have an axis of time, lengths not
+        axes = one_each.ndim + 1  # time, batch, and what stands before them where batches are stacked
         if self.lengths is None:
             return jnp.ones(self.spikes.shape[:axes], bool)
         return jnp.arange(self.spikes.shape[axes - 2])[:, None] < self.lengths[..., None, :]

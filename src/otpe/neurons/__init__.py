@@ -32,6 +32,7 @@ from otpe.neurons.contract import (
     bound,
     causes,
     check_neuron,
+    check_shape,
     derivatives,
     fixed_values,
     is_spiking,
@@ -49,6 +50,6 @@ from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, Rese
 
 __all__ = [
     "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform", "acting",
-    "arrays_in_A", "arrays_in_h", "bound", "causes", "check_neuron", "derivatives", "fixed_values", "is_spiking",
-    "largest_leaks", "leak_matrix", "poles", "resets", "rest", "states_of", "trained", "values",
+    "arrays_in_A", "arrays_in_h", "bound", "causes", "check_neuron", "check_shape", "derivatives", "fixed_values",
+    "is_spiking", "largest_leaks", "leak_matrix", "poles", "resets", "rest", "states_of", "trained", "values",
 ]  # fmt: skip

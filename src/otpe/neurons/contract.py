@@ -66,6 +66,12 @@ def check_neuron(neuron: Any) -> None:
         ) from None
 
 
+def check_shape(neuron: Any, shape: tuple[int, ...]) -> None:
+    """Refuse neurons whose numbers are not for a layer of this shape."""
+    if isinstance(neuron, OURS):
+        neuron.check_shape(shape)
+
+
 def trained(neuron: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
     """Initial trained numbers of a population, by name; empty where there are none.
 
@@ -162,10 +168,15 @@ def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, 
     k = states_of(neuron)
     if isinstance(neuron, OURS):
         neuron = neuron.with_values(neuron.means(values or {}, shape))
-    elif values is None or values:
-        given = _values_at_start(neuron, shape) if values is None else values
-        neuron = bound(neuron, jax.tree.map(jnp.mean, given))
-    return states.matrix(_matrix(_leaks(neuron), k, neuron))
+        return states.matrix(_matrix(_leaks(neuron), k, neuron))
+    if not values:  # plain numbers, inside `jit` too
+        with jax.ensure_compile_time_eval():
+            given = _values_at_start(neuron, shape) if values is None else {}
+            return states.matrix(_matrix(_leaks(bound(neuron, jax.tree.map(jnp.mean, given))), k, neuron))
+    found, dtype = _leaks(bound(neuron, jax.tree.map(jnp.mean, values))), next(iter(values.values())).dtype
+    return jax.tree.map(
+        lambda a: a if states.is_number(a) else a.astype(dtype), states.matrix(_matrix(found, k, neuron))
+    )
 
 
 def largest_leaks(neuron: Any, shape: tuple[int, ...]) -> Matrix:
@@ -201,7 +212,7 @@ def _facts(neuron: Any) -> _Facts:
         A, b, h = derivatives(one, kept)
         k, rows = len(states.entries(b)), states.rows(A)
         if hasattr(neuron, "poles"):
-            poles = tuple(neuron.poles)
+            poles = _given_poles(neuron, k)
         else:
             if len(jax.tree.leaves(state)) != k and not hasattr(neuron, "leaks"):
                 raise ValueError(
@@ -222,6 +233,17 @@ def _facts(neuron: Any) -> _Facts:
         surrogates=sum(not states.is_number(entry) for entry in states.entries(h)),
         causes={name: states.packed(_plain_numbers(neuron, e)) for name, e in entering.items()},
     )
+
+
+def _given_poles(neuron: Any, k: int) -> tuple[int, ...]:
+    poles = neuron.poles
+    numbers = isinstance(poles, tuple | list) and all(isinstance(i, int) and 0 <= i < k for i in poles)
+    if not numbers or len(set(poles)) < len(poles):
+        raise ValueError(
+            f"poles of {type(neuron).__name__} are {poles!r}, expected numbers of states from 0 to {k - 1}, each at"
+            " most once, the membrane last."
+        )
+    return tuple(poles)
 
 
 def _trained_names(neuron: Any) -> tuple[str, ...]:

@@ -41,16 +41,23 @@ class Uniform:
 class PerNeuron:
     """Given leaks, one per neuron, as a value that can be compared and hashed."""
 
-    def __init__(self, values: Any) -> None:
-        self.values = np.array(values, float)
+    def __init__(self, values: Any, name: str = "PerNeuron") -> None:
+        try:
+            self.values = np.array(values, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} is {values!r}, expected an array of numbers in [0, 1).") from None
+        if not self.values.size or not np.isfinite(self.values).all():
+            raise ValueError(f"{name} has no entries or some that are not finite, expected numbers in [0, 1).")
+        for value in (self.values.min(), self.values.max()):
+            one_leak(name, float(value))
         self.values.setflags(write=False)
 
-    def on(self, shape: tuple[int, ...]) -> np.ndarray:
+    def on(self, shape: tuple[int, ...], name: str = "leak") -> np.ndarray:
         try:
             return np.broadcast_to(self.values, shape)
         except ValueError:
             raise ValueError(
-                f"leak has the shape {list(self.values.shape)}, expected {list(shape)}: one number for each neuron of"
+                f"{name} has the shape {list(self.values.shape)}, expected {list(shape)}: one number for each neuron of"
                 " the layer."
             ) from None
 
@@ -79,12 +86,7 @@ def leak(name: str, given: Any) -> Leak:
     if isinstance(given, Uniform | PerNeuron | Tracer):
         return given
     if isinstance(given, np.ndarray | Array | list | tuple) and np.ndim(given) > 0:
-        values = np.asarray(given, float)
-        if not values.size or not np.isfinite(values).all():
-            raise ValueError(f"{name} has no entries or some that are not finite, expected numbers in [0, 1).")
-        for value in (values.min(), values.max()):
-            one_leak(name, float(value))
-        return PerNeuron(values)
+        return PerNeuron(given, name)
     return one_leak(name, given)
 
 

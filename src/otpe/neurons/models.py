@@ -65,6 +65,13 @@ class _Leaky:
                 found[name] = jnp.asarray(np.log(start / (1 - start)), dtype)
         return found
 
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse leaks that are not for a layer of this shape."""
+        for name in self.LEAKS:
+            leak = getattr(self, name)
+            if isinstance(leak, leaks.PerNeuron):
+                leak.on(shape, name)
+
     def values(self, trained: dict[str, Array], shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
         """The leaks that are arrays: those that are trained, and those that differ from neuron to neuron."""
         given = {name: getattr(self, name) for name in self.LEAKS}

@@ -22,6 +22,7 @@ from otpe.reporting.run import report
 from otpe.runs import folder, guards, section, settings, signals, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import RUNS
+from otpe.runs.own import Own
 from otpe.runs.run import Run
 from otpe.runs.task import Splits
 from otpe.runs.train import prepared
@@ -110,7 +111,7 @@ class Reproduction:
             config = replace(config, learning_rate=best.result["learning_rate"])
         found = finished.read(out)
         if found is None:
-            return prepared(config, data=self._splits(config))
+            return prepared(config, Own(data=self._splits(config)))
         mine = folder.identity(settings.plain(config))
         if config.dataset == "shd":  # other recordings may lie there by now; manifolds follow from the settings
             mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)

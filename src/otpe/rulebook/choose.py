@@ -18,7 +18,6 @@ from otpe.rulebook.steps import Stepper
 from otpe.rulebook.traces import FactoredTraces, InputTraces, NoTraces, Place, Traces, WeightTraces
 
 TraceChoice = Literal["auto", "dense", "factored"]
-LONGEST = 0.9999  # the largest leak whose whole history factored traces hold
 
 
 def stepper(
@@ -73,11 +72,11 @@ def stepper(
 def window(net: Network, rule: Rule, layer: int) -> int:
     """How many steps back an input still matters: K^(order + 1) λ^K below rounding, λ the largest leak it meets.
 
-    It takes survival to be at most λ, which a surrogate with θ g > 2 may exceed.
+    It takes survival to be at most λ, which a surrogate with θ g > 2 may exceed, and leaks as they are before training.
     """
     leaks = stages.largest_leaks(net)
     involved = [leak for stage in (layer, *stages.above(net, rule, layer)) for leak in leaks[stage]]
-    leak, K, eps = min(max(involved), LONGEST), 1, float(jnp.finfo(jnp.float32).eps) / 4
+    leak, K, eps = max(involved), 1, float(jnp.finfo(jnp.float32).eps) / 4
     while K ** len(involved) * leak**K > eps:
         K += 1 + K // 64
     return K

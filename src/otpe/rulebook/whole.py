@@ -252,6 +252,7 @@ def _backward(
         now, decay = stages.seen(net, rule, i, at, h̄, together(arrays), means)
         seen = stages.of_inputs(net, i, now, decay) if shared else (now, decay)
         after, κ, m = local.backward(filters.weights, q, *seen)
+        _check_filters(layer, local, filters.weights, after)
         own = filters.neurons
         for name, entering in neurons.causes(layer.kind).items() if causes else ():
             start = filters.weights if own is None else filters.neurons
@@ -275,3 +276,13 @@ def _backward(
     of_map = collect.gradient(collected, kept)
     sums = {name: total.sum(0) for name, total in totals.items()}
     return filters, joined_gradient(net, task.params, i, of_map, sums), kept if m is None else m
+
+
+def _check_filters(layer: Layer, local: Any, before: Any, after: Any) -> None:
+    if jax.tree.structure(before) != jax.tree.structure(after):
+        k = neurons.states_of(layer.kind)
+        raise ValueError(
+            f"backward of {type(local).__name__} returned other filters than its start made for layer {layer.number},"
+            f" whose neurons have {k} {'state' if k == 1 else 'states'}. A blank vector has one entry per state: keep"
+            " such a filter with decay.carry_back, and start one with a single number by scalar(neuron)."
+        )

@@ -48,7 +48,8 @@ def step(path: Path) -> int | None:
 
 def everything(folder: Path) -> list[Path]:
     """All checkpoints, the one of the latest step last."""
-    found = {path: number for path in folder.glob("step-*.safetensors") if (number := step(path)) is not None}
+    there = (path for path in folder.glob("step-*.safetensors") if path.is_file())
+    found = {path: number for path in there if (number := step(path)) is not None}
     return sorted(found, key=lambda path: found[path])
 
 

@@ -1,6 +1,7 @@
 """Several rules on the same mini-batches and from the same initial weights."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,29 +9,57 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from otpe import files, tables
+import numpy as np
+import optax
+
+from otpe import check, files, tables
 from otpe.charts import kinds
 from otpe.charts.look import shown
-from otpe.rulebook import rule as named_rule
+from otpe.losses import LossChoice
+from otpe.networks import Network
+from otpe.rulebook import Rule
 from otpe.rulebook import rules as rule_names
-from otpe.runs import folder, guards, section, settings, size, spread, task
+from otpe.runs import folder, guards, section, settings, size, spread, starts, task
+from otpe.runs import own as owned
 from otpe.runs.config import CompareConfig, TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.read import read_json
 from otpe.runs.result import Result, numbers
 from otpe.runs.task import Splits
-from otpe.runs.train import check_size, prepared
+from otpe.runs.train import check_size, network_of, prepared
 
 
-def compare(config: CompareConfig, *, data: Splits | None = None) -> list[Result]:
+def compare(
+    config: CompareConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+    optimizer: optax.GradientTransformation | None = None,
+) -> list[Result]:
     """Train by each rule in each mode, and return the results, in the order of the settings.
+
+    `rules` are further ones, which stand behind those of the settings; they may be compositions of your own. `data`,
+    `net`, `loss` and `optimizer` as in `otpe.train`.
 
     The folder has a run folder for each, and table.txt, compare.json, section.json for `otpe report` and, with
     matplotlib, curves.png. Rules that cannot learn online are left out there, and runs that diverge. Otherwise as
     `otpe.train`.
     """
     settings.check_kind(config, CompareConfig)
-    return prepared_comparison(task.of_own(config, data), data=data)()
+    config, own = with_own(task.of_own(config, data), data, rules, net, loss, optimizer)
+    return prepared_comparison(config, own)()
+
+
+def with_own(
+    config: Any, data: Any, rules: Any, net: Any, loss: LossChoice, optimizer: Any = None
+) -> tuple[Any, owned.Own]:
+    """Settings with the names of the rules and the loss that are handed over beside them."""
+    settings.check_rule_names("rules", config.rules)
+    config, own_rules = owned.with_rules(config, rules)
+    config, function = owned.with_loss(config, loss)
+    return config, owned.Own(data=data, rules=own_rules, net=net, loss=function, optimizer=optimizer)
 
 
 @dataclass
@@ -42,6 +71,7 @@ class Comparison:
     left_out: list[str]
     splits: Splits
     folder: Folder
+    own: owned.Own = owned.NONE  # with these splits as its data
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     diverged: list[str] = field(default_factory=list)
     verb: str = "compare"  # that goes on with it
@@ -50,7 +80,7 @@ class Comparison:
         try:
             results = []
             for config in self.runs:
-                run = prepared(config, data=self.splits)
+                run = prepared(config, self.own)
                 name = f"{config.rule} {config.mode}"
                 run.warn = lambda text, name=name: self.warn(f"{name}, {text}")
                 run.home, run.verb = self.folder.path, self.verb
@@ -89,7 +119,7 @@ class Comparison:
             lead=f"{over}. The best in the test: {shown(best.rule)} {best.mode}, {spread.text(best.test_accuracy)}.",
             figures=[section.learning_curves(results, f"While training: {over}.")],
             tables=[kinds.Table(name="table", caption=tested, columns=columns, rows=rows)],
-            remarks=[f"{line}." for line in (*self.left_out, *self.diverged)],
+            remarks=[*(f"{line}." for line in (*self.left_out, *self.diverged)), *section.by_hand(about)],
             command=section.command("compare", CompareConfig, about),
             settings=section.settings(CompareConfig, about),
             machine=section.machine(about),
@@ -97,51 +127,66 @@ class Comparison:
         )
 
 
-def prepared_comparison(config: CompareConfig, *, data: Splits | None = None, verb: str = "compare") -> Comparison:
+def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, verb: str = "compare") -> Comparison:
     """Check everything, and make or open the folder. All bad input is told here. `verb`: whose comparison it is."""
     settings.check_kind(config, CompareConfig)
     config = settings.plain(config)
-    runs, left_out = planned(config, own_data=data is not None)
-    if data is None:
-        _check_sizes(config, runs, size.expected(config))
-    splits = task.flattened(task.named(config) if data is None else task.given(data))
-    _check_sizes(config, runs, size.found(splits))
-    settings.network(config, splits.train.units, len(splits.train.names))
+    own = owned.going_on(config, own)
+    runs, left_out = planned(config, own)
+    if own.data is None:
+        _check_sizes(config, runs, size.expected(config), own)
+    splits = task.named(config) if own.data is None else task.given(own.data)
+    _check_sizes(config, runs, size.found(splits), own)
+    splits = task.as_taken(config, splits, own)
+    network = network_of(config, splits, own)
+    check.targets(network, own.loss_of(config), np.zeros(1, int), 1)
+    if not _is_begun(config):
+        starts.weights(config, own, network)
     whose = {} if verb == "compare" else {"own_study": verb}
-    mine = {**folder.identity(config), "data": task.fingerprint(splits, config.seed, config.batch), **whose}
+    data_is = task.fingerprint(splits, config.seed, config.batch)
+    mine = {**folder.identity(config), "data": data_is, **own.of_study, **whose}
+    own = replace(own, data=splits)
     opened = folder.opened(config, [config.dataset, verb], mine)
     runs = [_in(opened.path, run) for run in runs]
     try:
         for run in runs:
-            if (opened.path / f"{run.rule}-{run.mode}" / "config.json").exists():
-                prepared(run, data=splits).folder.close()  # a damaged one is told now, not when its turn comes
+            if (Path(run.out or "") / "config.json").exists():
+                prepared(run, own).folder.close()  # a damaged one is told now, not when its turn comes
     except BaseException:
         opened.close()
         raise
-    return Comparison(config, runs, left_out, splits, opened, verb=verb)
+    return Comparison(config, runs, left_out, splits, opened, own, verb=verb)
 
 
-def _check_sizes(config: CompareConfig, runs: Sequence[TrainConfig], shape: size.Shape) -> None:
+def _is_begun(config: CompareConfig) -> bool:
+    """Has every run a checkpoint perhaps, so that what they began with may be gone?"""
+    return config.resume and config.out is not None and (Path(config.out) / "config.json").exists()
+
+
+def _check_sizes(config: CompareConfig, runs: Sequence[TrainConfig], shape: size.Shape, own: owned.Own) -> None:
     for run in runs:
-        check_size(run if config.out is None else _in(Path(config.out), run), named_rule(run.rule), shape)
+        check_size(run if config.out is None else _in(Path(config.out), run), own.rule(run.rule), shape, own)
 
 
 def _in(where: Path, run: TrainConfig) -> TrainConfig:
     """A run of the comparison in this folder, in its own folder there."""
-    return replace(run, out=where / f"{run.rule}-{run.mode}")
+    name = re.sub(r"[^\w.+-]+", "-", f"{run.rule}-{run.mode}").lstrip(".")
+    return replace(run, out=where / files.short_name(name))
 
 
-def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainConfig], list[str]]:
+def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[TrainConfig], list[str]]:
     """The settings of every run, found in order, and what is left out."""
     for what, given in (("rules", config.rules), ("modes", config.modes)):
-        if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
-            raise TypeError(f"{what} is {given!r}, expected names, such as ('otpe', 'ostl') or ('offline', 'online').")
-    names = rule_names() if "all" in config.rules else config.rules
+        settings.check_rule_names(what, given)
+    own_names = tuple(rule.name for rule in own.rules)
+    names = (*rule_names(), *own_names) if "all" in config.rules else config.rules
     for what, given in (("rules", names), ("modes", config.modes)):
         if not given or len(set(given)) < len(given):
             raise ValueError(f"{what} is {given!r}, expected at least one, and none twice.")
+    for name in names:
+        own.rule(name)
     wanted = [_run(config, rule, mode) for mode in config.modes for rule in names]
-    runs = [run for run in wanted if run.mode == "offline" or named_rule(run.rule).has_steps]
+    runs = [run for run in wanted if run.mode == "offline" or own.rule(run.rule).has_steps]
     left_out = [f"{run.rule} cannot learn online" for run in wanted if run not in runs]
     if not runs:
         raise ValueError(f"nothing is left to train: {'; '.join(left_out)}. Add the mode offline, or other rules.")
@@ -150,7 +195,7 @@ def planned(config: CompareConfig, own_data: bool = False) -> tuple[list[TrainCo
         if "online" not in config.modes and value != getattr(CompareConfig, name):
             raise ValueError(f"{name} is {value!r}, which is for mode 'online', but modes is {config.modes!r}.")
     for run in runs:
-        settings.checked(run, own_data=own_data)
+        settings.checked(run, own)
     return runs, left_out
 
 
@@ -175,7 +220,6 @@ def _rows(results: list[Result]) -> list[list[str]]:
 
 def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:
     """The settings of one of the runs. What is for one mode only is left out in the other."""
-    named_rule(rule)
     shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
     if mode == "online" and config.online_learning_rate is not None:
         shared["learning_rate"] = config.online_learning_rate

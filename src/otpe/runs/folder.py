@@ -13,10 +13,11 @@ import os
 import platform
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Protocol, TypeVar, cast, get_type_hints
 
 import jax
@@ -42,6 +43,7 @@ class Resumable(Protocol):
 
 
 Config = TypeVar("Config", bound=Resumable)
+Grown = Callable[[dict[str, Any]], dict[str, Any]]  # what is there, as it would be with the steps asked for now
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Folder:
     lock: IO[str]
     waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
     written: float = 0.0  # when lines were, last
+    had: int | None = None  # steps of the run before it was made longer
 
     @property
     def checkpoints(self) -> Path:
@@ -136,8 +139,18 @@ def plain(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config), default=str))
 
 
-def opened(config: Resumable, names: Sequence[str], mine: dict[str, Any]) -> Folder:
-    """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed."""
+def opened(
+    config: Resumable,
+    names: Sequence[str],
+    mine: dict[str, Any],
+    *,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    grown: Grown | None = None,
+) -> Folder:
+    """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed.
+
+    `about`: what else config.json is to say. `grown`: lets a run go on that had fewer steps.
+    """
     stem = files.short_name(re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-"))
     if config.out is None and config.resume:
         raise ValueError(
@@ -148,15 +161,33 @@ def opened(config: Resumable, names: Sequence[str], mine: dict[str, Any]) -> Fol
     check_strangers(path, "run")
     lock = locked(path)
     try:
-        _check(path, config, mine)
+        _check(path, config, mine, grown)
         files.clean(path)
+        had = None
         if not (path / "config.json").exists():
-            about = {"format": FORMAT, **plain(config), **mine, **provenance()}
-            files.write_atomically(path / "config.json", json.dumps(about, indent=1) + "\n")
+            said = {"format": FORMAT, **plain(config), **mine, **about, **provenance()}
+            files.write_atomically(path / "config.json", json.dumps(said, indent=1) + "\n")
+        elif grown is not None:
+            had = _made_longer(path, mine["steps"])
     except BaseException:
         lock.close()
         raise
-    return Folder(path, lock)
+    return Folder(path, lock, had=had)
+
+
+def _made_longer(path: Path, steps: int) -> int | None:
+    """The run has so many steps from now on: its settings say so, and an earlier result is none. Returns what it had.
+
+    The settings are written first, so that whatever ends the process in between, the next one finishes this.
+    """
+    found, had = read_json(path / "config.json"), None
+    if found["steps"] != steps:
+        had = found["steps"]
+        found |= {"steps": steps, "made_longer": [*found.get("made_longer", []), {"from": had, "to": steps}]}
+        files.write_atomically(path / "config.json", json.dumps(found, indent=1) + "\n")
+    if (path / "result.json").is_file() and read_json(path / "result.json").get("steps", steps) != steps:
+        (path / "result.json").unlink()
+    return had
 
 
 def provenance() -> dict[str, Any]:
@@ -171,7 +202,7 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
+def _check(path: Path, config: Resumable, mine: dict[str, Any], grown: Grown | None = None) -> None:
     """May this run work here?"""
     if not (path / "config.json").exists():
         return
@@ -179,7 +210,8 @@ def _check(path: Path, config: Resumable, mine: dict[str, Any]) -> None:
     if ("rules" in theirs) != ("rules" in mine):
         kinds = ("a comparison", "a single run")[:: 1 if "rules" in theirs else -1]
         raise FileExistsError(f"out is {str(path)!r}, which holds {kinds[0]}, not {kinds[1]}. Name another folder.")
-    check_same(str(path), read_settings(type(config), path), mine)
+    known = read_settings(type(config), path)
+    check_same(str(path), known if grown is None else grown(known), mine)
     if not config.resume:
         finished = any((path / name).exists() for name in ("result.json", "compare.json", "section.json"))
         newest = checkpoint.newest(path / "checkpoints")
@@ -205,7 +237,10 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
     own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
     differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
     if differing:
-        listed = "; ".join(f"{name} was {theirs.get(name)!r}, now is {mine.get(name)!r}" for name in differing[:4])
+        listed = "; ".join(
+            f"{name} was {contents.shown(theirs.get(name))}, now is {contents.shown(mine.get(name))}"
+            for name in differing[:4]
+        )
         more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
         raise FileExistsError(
             f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."

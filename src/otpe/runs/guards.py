@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from otpe import neurons
+from otpe.networks import Network
 from otpe.runs.loop import State
 
 PATIENCE = 3  # evaluations
@@ -49,7 +51,7 @@ class RateGuard:
     Many networks are silent at first and learn to speak: those that never spiked are given some evaluations' time.
     """
 
-    names: list[str]
+    names: list[str | None]  # None for a layer whose neurons do not spike, which is not watched
     warn: Callable[[str], None]
     before: InitVar[Sequence[dict[str, Any]]] = ()  # lines of metrics, of which was warned then
     looks: int = 0
@@ -70,9 +72,10 @@ class RateGuard:
             self.well[always] |= ~stuck
             alarming = stuck & (self.well[always] | (self.looks >= PATIENCE) | last)
             for i in map(int, np.flatnonzero(alarming.any(0))):
-                if (i, always) not in self.told:
+                name = self.names[i]
+                if name is not None and (i, always) not in self.told:
                     self.told.add((i, always))
-                    self.warn(self._text(step, self.names[i], always, int(alarming[:, i].sum()), len(rates)))
+                    self.warn(self._text(step, name, always, int(alarming[:, i].sum()), len(rates)))
 
     def _text(self, step: int, name: str, always: bool, count: int, seeds: int) -> str:
         whose = "" if seeds == 1 else f" in {count} of {seeds} networks"
@@ -88,5 +91,11 @@ class RateGuard:
         )
 
 
-def layer_names(depth: int) -> list[str]:
+def watched(net: Network) -> list[str | None]:
+    """The names of the layers whose neurons spike, None in place of the others."""
+    names = layer_names(net.depth)
+    return [name if neurons.is_spiking(each) else None for name, each in zip(names, net.neurons, strict=True)]
+
+
+def layer_names(depth: int) -> list[str | None]:
     return [*(f"hidden layer {i + 1}" for i in range(depth - 1)), "the output layer"]

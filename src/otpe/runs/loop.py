@@ -133,13 +133,13 @@ class Numbers(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def start(recipe: Recipe, seeds: Array) -> State:
-    """Before the first step."""
+def start(recipe: Recipe, seeds: Array, given: Any = None) -> State:
+    """Before the first step. `given`: parameters with an axis of S seeds first, in place of random ones."""
 
     def weights(seed: Array) -> Any:
         return recipe.view.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
 
-    params, none = jax.vmap(weights)(seeds), jnp.zeros(len(seeds), jnp.float32)
+    params, none = jax.vmap(weights)(seeds) if given is None else given, jnp.zeros(len(seeds), jnp.float32)
     best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
     return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.value.init)(params), none, none, best)
 

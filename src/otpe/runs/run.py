@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from otpe import contents
-from otpe.runs import board, checkpoint, guards, lines, loop, signals, snapshots, task
+from otpe.runs import board, checkpoint, growth, guards, lines, loop, signals, snapshots, task
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.loop import Log, Networks, Recipe, Row, Scores, State
@@ -49,13 +49,14 @@ class Run:
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
-        for note in self.folder.go_on(step, measured=step >= config.eval_every):
+        longer = [] if self.folder.had is None else growth.note(config, self.folder.had)
+        for note in [*longer, *self.folder.go_on(step, measured=step >= config.eval_every)]:
             self.warn(note)
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         events = board.Board(self.folder.path, step) if config.tensorboard else None
         weights = snapshots.Writer(self.folder.path)
         with contents.reading(self.folder.path / "metrics.jsonl", "Name another folder."):
-            guard = guards.RateGuard(guards.layer_names(self.recipe.view.net.depth), self.warn, self.folder.metrics())
+            guard = guards.RateGuard(guards.watched(self.recipe.view.net), self.warn, self.folder.metrics())
         try:
             with signals.caught() as wish:
                 self.compile()

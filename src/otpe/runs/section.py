@@ -15,6 +15,10 @@ from otpe.runs.config import FREE, TrainConfig
 
 MACHINE = ("device", "platform", "versions", "commit", "resumed")
 KNOWN = ("t-randman", "r-randman", "moving-shapes", "shd", "ssc", "folder")  # datasets; others are a user's own
+WORDS = {
+    "rule": "a rule", "rules": "rules", "net": "a network", "loss": "a loss", "optimizer": "an optimizer",
+    "start": "initial weights",
+}  # fmt: skip
 QUANTITIES = {"valid_accuracy": "validation accuracy", "loss": "training loss"}
 
 
@@ -48,24 +52,40 @@ def of_run(name: str, about: Mapping[str, Any], result: Mapping[str, Any] | None
     lead = f"{shown(run.rule)} on {about['dataset']}, {run.mode}, {done}, {whose}."
     if result:
         lead += f" Test accuracy {spread.text(result['test_accuracy'])}."
-    own = [key.removeprefix("own_") for key in about if key.startswith("own_")]
     return Section(
         name=name,
         title=f"{shown(run.rule)}, {run.mode}, on {about['dataset']}",
         lead=lead,
         figures=[learning_curves([run], f"While training, {whose}.")],
         tables=[] if result is None else [_numbers(result)],
-        remarks=[f"Trained from Python, with a {', '.join(own)} of its own: no command does the same."] if own else [],
-        command="" if own else command("train", TrainConfig, about),
+        remarks=by_hand(about),
+        command=command("train", TrainConfig, about),
         settings=settings(TrainConfig, about),
         machine=machine(about),
         seconds=np.nan if result is None else result["seconds"],
     )
 
 
+def by_hand(about: Mapping[str, Any]) -> list[str]:
+    """A remark where something was handed over in Python."""
+    own = _own(about)
+    if not own:
+        return []
+    *first, last = [WORDS.get(name, name) for name in own]
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return [f"Trained from Python, with {listed} of its own: no command does the same."]
+
+
+def _own(about: Mapping[str, Any]) -> list[str]:
+    return [key.removeprefix("own_") for key in about if key.startswith("own_") and key != "own_study"]
+
+
 def command(verb: str, kind: type, about: Mapping[str, Any]) -> str:
-    """The command that does it again: all settings that are not the default. "" for a user's own data."""
-    if about.get("dataset", KNOWN[0]) not in KNOWN:
+    """The command that does it again: all settings that are not the default. "" where no command does.
+
+    That is so for a user's own data, network, rule, loss or optimizer.
+    """
+    if _own(about) or about.get("dataset", KNOWN[0]) not in KNOWN:
         return ""
     words = ["otpe", verb]
     for field in fields(kind):

@@ -1,5 +1,7 @@
 """Do the settings make sense, and do they go together?"""
 
+import math
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -7,18 +9,21 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import jax
 import numpy as np
 
-from otpe import check
+from otpe import build, check, layers, losses, neurons
 from otpe.datasets import Binning, MovingShapes, moving_shapes
 from otpe.datasets.fetch import SOURCES
 from otpe.datasets.heidelberg import axes_of
 from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
-from otpe.networks import Network, dense
+from otpe.networks import Network
 from otpe.rulebook import Rule
-from otpe.rulebook import rule as named_rule
+from otpe.rulebook.named import rule_and_loss
+from otpe.runs import own as owned
 from otpe.runs.config import Settings, TrainConfig
 from otpe.runs.optimizers import check_optimizer
+from otpe.runs.own import Own
 from otpe.surrogates import Surrogate, arctan, fast_sigmoid, gaussian, superspike, triangular
 
+KINDS = ("lif", "cuba", "adaptive")
 SURROGATES: dict[str, Any] = {
     "fast-sigmoid": fast_sigmoid, "superspike": superspike, "arctan": arctan, "triangular": triangular,
     "gaussian": gaussian,
@@ -32,14 +37,25 @@ USED_BY = {
     "shape": ("folder",),
     "validation": ("shd", "folder"),
 }
+PATHS = {"out": "", "root": "", "start": " or a file"}
+LEARN: dict[str, Any] = {"no": False, "layer": True, "neuron": "neuron"}
+NEEDS = {  # settings that are for one kind of neuron
+    **dict.fromkeys(("current_leak", "learn_current_leak"), "cuba"),
+    **dict.fromkeys(("adaptation_leak", "adaptation_strength", "learn_adaptation_leak"), "adaptive"),
+}
+NETWORK = (
+    "conv", "conv_kernel", "conv_stride", "conv_pool", "hidden", "neuron", "leak", "leak_to", *NEEDS, "learn_leak",
+    "readout", "threshold", "reset", "surrogate", "slope",
+)  # fmt: skip
 COUNTS = ("steps", "batch", "seeds", "draws", "every", "eval_every", "valid_samples", "test_samples", "keep")
 MOST = 2**31
 Config = TypeVar("Config", bound=Settings)
 
 
-def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = False) -> Rule:
-    """The rule of these settings, if they make sense. `rule`, `own_data`: what was given in place of a name."""
+def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
+    """The rule of these settings, if they make sense, with the readout that the loss asks for."""
     check_kind(config, TrainConfig)
+    rule = _rule(config, own)
     check_choices(config)
     if config.backend == "pallas" and jax.default_backend() == "cpu":
         raise ValueError(
@@ -48,15 +64,15 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     for name in COUNTS:
         if check.count(name, getattr(config, name)) >= MOST:
             raise ValueError(f"{name} is {getattr(config, name)}, expected less than {MOST:,}.")
-    for name in ("out", "root"):
+    for name in ("out", "root", "start"):
         if not isinstance(getattr(config, name), str | Path | None):
-            raise TypeError(f"{name} is {getattr(config, name)!r}, expected the path of a folder.")
+            raise TypeError(f"{name} is {getattr(config, name)!r}, expected the path of a folder{PATHS[name]}.")
     if config.seeds % config.draws:
         raise ValueError(
             f"draws is {config.draws} and seeds is {config.seeds}, expected as many networks on each draw of the"
             f" manifolds. Use {config.draws * -(-config.seeds // config.draws)} seeds."
         )
-    if not own_data:
+    if own.data is None:
         check_data(config)
     if check.whole("seed", config.seed, MOST) + config.seeds > MOST:
         raise ValueError(f"seed is {config.seed} and seeds is {config.seeds}, expected less than {MOST:,} together.")
@@ -65,8 +81,9 @@ def checked(config: TrainConfig, rule: Rule | None = None, own_data: bool = Fals
     )
     check.whole("snapshots", config.snapshots, MOST)
     check_optimizer(config)
-    aligned(config)
-    return _check_rule(config, named_rule(config.rule) if rule is None else named_rule(rule))
+    aligned(config, own)
+    check_loss(config, own)
+    return _check_rule(config, rule_and_loss(rule, own.loss_of(config))[0])
 
 
 def check_kind(config: Any, kind: type) -> None:
@@ -80,7 +97,7 @@ def check_kind(config: Any, kind: type) -> None:
 def plain(config: Config) -> Config:
     """The same settings, with numbers of numpy as numbers of Python, which JSON has too."""
     found = {field.name: getattr(config, field.name) for field in fields(config)}
-    for name in ("hidden", "shape"):
+    for name in ("hidden", "conv", "shape"):
         if isinstance(found.get(name), tuple | list):
             found[name] = tuple(map(_plain, found[name]))
     return type(config)(**{name: _plain(value) for name, value in found.items()})
@@ -123,31 +140,128 @@ def binning(config: Settings) -> Binning:
     return Binning(bins, config.dt, config.max_steps, config.binary, config.pool)
 
 
-def network(config: Settings, inputs: int, classes: int) -> Network:
-    """The network of these settings, for data of this shape."""
-    if not isinstance(config.hidden, tuple | list):
-        raise ValueError(f"hidden is {config.hidden!r}, expected the units of each hidden layer, such as (128, 128).")
-    hidden = [check.count("hidden", width, MOST - 1) for width in config.hidden]
-    return dense(
-        [inputs, *hidden, classes],
-        leak=config.leak,
-        threshold=config.threshold,
-        surrogate=surrogate(config),
-        reset=config.reset,
-    )
+def network(config: Settings, inputs: int | Sequence[int], classes: int) -> Network:
+    """The network of these settings, for data of this shape: units, or channels first."""
+    shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
+    check_network(config)
+    if not config.conv:
+        shape = (math.prod(shape),)
+    if config.conv and len(shape) != 3:
+        raise ValueError(
+            f"conv is {config.conv!r}, which is for data on a grid of channels, height and width, but the data has the"
+            f" shape {list(shape)}. Leave conv out."
+        )
+    maps, last = [], None
+
+    def add(spec: Any) -> None:
+        maps.append(spec if last is None else last >> spec)
+
+    for channels in config.conv:
+        add(layers.conv(channels, config.conv_kernel, config.conv_stride, "same"))
+        last = layers.avg_pool(config.conv_pool) if config.conv_pool > 1 else None
+    if config.conv:
+        last = layers.flatten() if last is None else last >> layers.flatten()
+    for units in (*config.hidden, classes):
+        add(layers.dense(units))
+        last = None
+    kinds = [_neuron(config, i, output=i == len(maps) - 1) for i in range(len(maps))]
+    return build.network(shape, list(zip(maps, kinds, strict=True)))
 
 
-def aligned(config: TrainConfig) -> tuple[Rule, ...]:
+def check_network(config: Settings) -> None:
+    """Do the settings of the network make sense, whatever the data?"""
+    for name, what, example in (("hidden", "units", "(128, 128)"), ("conv", "channels", "(16, 32)")):
+        given = getattr(config, name)
+        if not isinstance(given, tuple | list):
+            raise ValueError(f"{name} is {given!r}, expected the {what} of each {name} layer, such as {example}.")
+        for width in given:
+            check.count(name, width, MOST - 1)
+    for name in ("conv_kernel", "conv_stride", "conv_pool"):
+        value = check.count(name, getattr(config, name), MOST - 1)
+        if value != getattr(Settings, name) and not config.conv:
+            raise ValueError(f"{name} is {value}, but there is no convolution. Give conv, such as 16 32.")
+    for name, kind in NEEDS.items():
+        if getattr(config, name) != getattr(Settings, name) and config.neuron != kind:
+            raise ValueError(
+                f"{name} is {getattr(config, name)!r}, which is for neuron {kind!r}, but neuron is {config.neuron!r}."
+            )
+    if config.leak_to is not None:
+        neurons.LIF(config.leak)  # is it a leak at all?
+        top = check.number("leak_to", config.leak_to, "a number in [0, 1)", lambda x: 0 <= x < 1)
+        if not config.leak < top:
+            raise ValueError(f"leak_to is {top} and leak is {config.leak}, expected leak_to to be the larger one.")
+        if config.learn_leak == "layer":
+            raise ValueError("learn_leak is 'layer', but with leak_to every neuron has its own leak. Use 'neuron'.")
+    if config.loss == "membrane" and config.readout == "spiking":
+        raise ValueError(
+            "loss is 'membrane', but the output neurons spike. Use readout 'integrator', or the loss 'spikes' or"
+            " 'leaky'."
+        )
+    _neuron(config, 0, output=False)
+
+
+def _neuron(config: Settings, layer: int, *, output: bool) -> Any:
+    """The neurons of a layer."""
+    check.one_of("neuron", config.neuron, KINDS)
+    leak = config.leak if config.leak_to is None else neurons.Uniform(config.leak, config.leak_to, seed=layer)
+    learn = LEARN[config.learn_leak]
+    if output and config.readout == "integrator":
+        return neurons.LeakyIntegrator(leak, learn_leak=learn)
+    usual = (config.threshold, surrogate(config), config.reset, learn)
+    if config.neuron == "cuba":
+        return neurons.CubaLIF(leak, config.current_leak, *usual, LEARN[config.learn_current_leak])
+    if config.neuron == "adaptive":
+        own = (config.adaptation_leak, config.adaptation_strength)
+        return neurons.AdaptiveLIF(leak, *own, *usual, LEARN[config.learn_adaptation_leak])
+    return neurons.LIF(leak, *usual)
+
+
+def check_loss(config: Settings, own: Own = owned.NONE) -> None:
+    """Is there such a loss?"""
+    if own.loss is None:
+        if not isinstance(config.loss, str):
+            raise TypeError(
+                f"loss is {config.loss!r}, expected a name in the settings. Hand a loss of your own over beside them:"
+                " otpe.train(config, loss=...)."
+            )
+        check.one_of("loss", config.loss, (owned.RULE, *losses.NAMED))
+    own.loss_of(config)
+    if config.rate and not config.rate_weight:
+        raise ValueError(f"rate is {config.rate}, which changes nothing without rate_weight. Give it too, such as 1.0.")
+
+
+def aligned(config: TrainConfig, own: Own = owned.NONE) -> tuple[Rule, ...]:
     """The rules whose gradients are compared with BPTT's."""
     if not isinstance(config.align, tuple | list) or len(set(config.align)) < len(config.align):
         raise ValueError(f"align is {config.align!r}, expected names of rules, none twice, such as ('otpe', 'ostl').")
-    return tuple(named_rule(name) for name in config.align)
+    return tuple(own.rule(name) for name in config.align)
+
+
+def check_rule_names(what: str, given: Any) -> None:
+    """Names, as settings have them. Rules of the user's own stand beside the settings."""
+    if isinstance(given, tuple | list) and any(isinstance(each, Rule) for each in given):
+        raise TypeError(
+            f"{what} has an otpe.Rule, expected names in the settings. Hand rules of your own over beside them:"
+            " otpe.compare(config, rules=[...])."
+        )
+    if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"{what} is {given!r}, expected names, such as ('otpe', 'ostl') or ('offline', 'online').")
 
 
 def surrogate(config: Settings) -> Surrogate:
     check.one_of("surrogate", config.surrogate, SURROGATES)
     made = SURROGATES[config.surrogate]
     return made() if config.slope is None else made(config.slope)
+
+
+def _rule(config: TrainConfig, own: Own) -> Rule:
+    """The rule that the settings name."""
+    if isinstance(config.rule, Rule):
+        raise TypeError(
+            f"rule is otpe.Rule({config.rule.name!r}, ...), expected a name in the settings. Hand a rule of your own"
+            " over beside them: otpe.train(config, rule=...)."
+        )
+    return own.rule(config.rule)
 
 
 def _check_rule(config: TrainConfig, rule: Rule) -> Rule:

@@ -25,20 +25,24 @@ class Shape(NamedTuple):
     steps: int
     units: int
     classes: int
+    axes: tuple[int, ...]  # of the units
 
 
 def expected(config: Settings) -> Shape:
     """The shape of what is drawn; of recordings, the least that it can be."""
     if config.dataset in ENCODINGS:
-        return Shape(config.time_steps, config.units or 50, config.classes)
+        units = config.units or 50
+        return Shape(config.time_steps, units, config.classes, (units,))
     if config.dataset == SHAPES:
         data = settings.shapes(config)
-        return Shape(data.steps, data.units, len(data.names))
-    return Shape(config.bins or 1, prod(pooled(settings.recorded_shape(config), config.pool)), 1)
+        return Shape(data.steps, data.units, len(data.names), data.shape)
+    axes = pooled(settings.recorded_shape(config), config.pool)
+    return Shape(config.bins or 1, prod(axes), 1, axes)
 
 
 def found(splits: Splits) -> Shape:
-    return Shape(splits.train.steps, prod(shape_of(splits.train)), len(splits.train.names))
+    axes = shape_of(splits.train)
+    return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes)
 
 
 def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, shape: Shape) -> None:
@@ -48,7 +52,7 @@ def check(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, sha
     a block of steps and after it; a mini-batch of spikes of one byte each; and the traces of a rule that goes step by
     step, or the spikes that a layer gives in an evaluation.
     """
-    seeds, (steps, units, classes), batch = config.seeds, shape, config.batch
+    seeds, (steps, units, classes, _), batch = config.seeds, shape, config.batch
     widths = tuple(prod(layer.out_shape) for layer in net.layers)
     inputs = {"size": config.size} if config.dataset == SHAPES else {"units": units}  # as the setting is called
     network = {"hidden": widths[:-1], **inputs, "classes": classes, "seeds": seeds}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
@@ -14,6 +15,7 @@ from otpe.datasets.frameset import FrameSet
 from otpe.datasets.heidelberg import Split
 from otpe.datasets.named import ENCODINGS, NAMES, SHAPES
 from otpe.runs.config import Settings
+from otpe.runs.own import Own
 from otpe.runs.settings import Config, binning, recorded_shape, shapes
 
 
@@ -88,13 +90,30 @@ def given(data: Any) -> Splits:
                 f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
                 " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
-        says, gives = shape_of(dataset), jax.eval_shape(lambda data: data.batch(0, 0, 1).spikes, dataset).shape[2:]
-        if says != gives:
-            raise ValueError(
-                f"data.{name} says that its time steps have the shape {list(says)}, but those of its batches have"
-                f" {list(gives)}. Make its `shape` {gives}."
-            )
+        _check_batch(name, dataset)
     return splits
+
+
+def _check_batch(name: str, dataset: Dataset) -> None:
+    """Are the shapes what the dataset says, and the labels classes?"""
+    batch = jax.eval_shape(lambda data: data.batch(0, 0, 1), dataset)
+    says, gives = shape_of(dataset), batch.spikes.shape[2:]
+    if says != gives:
+        raise ValueError(
+            f"data.{name} says that its time steps have the shape {list(says)}, but those of its batches have"
+            f" {list(gives)}. Make its `shape` {gives}."
+        )
+    if not jnp.issubdtype(batch.labels.dtype, jnp.integer):
+        raise TypeError(
+            f"the labels of data.{name} are of type {batch.labels.dtype}, expected whole numbers: runs are scored by"
+            " their accuracy. For targets that are real numbers write the loop yourself, with"
+            " otpe.gradients(..., loss='mse') or otpe.online_pass."
+        )
+
+
+def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:
+    """As the network takes them: in one row for dense layers, on their grid for convolutions and a user's network."""
+    return splits if config.conv or own.net is not None else flattened(splits)
 
 
 def flattened(splits: Splits) -> Splits:

@@ -2,25 +2,29 @@
 
 import math
 import os
-import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from otpe import check, files
 from otpe.datasets.contract import shape_of
+from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
-from otpe.runs import board, checkpoint, folder, loop, settings, size, task
-from otpe.runs.config import TrainConfig
+from otpe.runs import board, checkpoint, folder, growth, loop, settings, size, starts, task
+from otpe.runs import own as owned
+from otpe.runs.config import Settings, TrainConfig
 from otpe.runs.folder import Folder
 from otpe.runs.loop import Networks, Recipe, State, View
 from otpe.runs.optimizers import optimizer as named_optimizer
+from otpe.runs.own import Own
 from otpe.runs.result import Result
 from otpe.runs.run import Run
 from otpe.runs.task import Exam, Splits
@@ -31,19 +35,25 @@ def train(
     config: TrainConfig,
     *,
     data: Splits | None = None,
-    rule: Rule | None = None,
+    rule: str | Rule | None = None,
     net: Network | None = None,
+    loss: LossChoice = None,
     optimizer: optax.GradientTransformation | None = None,
+    start: Any = None,
 ) -> Result:
     """Train as the settings say, and return what came out; everything about the run is in its folder.
 
     A run that was stopped or killed goes on with `resume=True` in the same folder, bit for bit as if it never had been.
+    So does a run that is to have more steps than before.
 
     Args:
       data: your own datasets; `config.dataset` then is what you call them.
       rule: a composition of your own, in place of the one that `config.rule` names.
-      net: a network of your own, in place of dense layers.
+      net: a network of your own, in place of the one that the settings describe.
+      loss: as in `otpe.gradients`, in place of the one that `config.loss` names.
       optimizer: any optax optimizer, in place of the one that `config.optimizer` names.
+      start: what to begin with, in place of random weights: a run folder or a file of `otpe.save`, as in
+        `config.start`; a result of `otpe.train`; or parameters, such as `net.init(key)` makes.
 
     Raises:
       ValueError, TypeError, OSError: bad input, with a sentence that says what to do; nothing was trained.
@@ -51,75 +61,82 @@ def train(
       KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
     settings.check_kind(config, TrainConfig)
-    return prepared(task.of_own(config, data), data=data, rule=rule, net=net, optimizer=optimizer)()
+    config, rules = owned.with_rule(task.of_own(config, data), rule)
+    config, function = owned.with_loss(config, loss)
+    if isinstance(start, str | Path):
+        config, start = replace(config, start=Path(start)), None
+    own = Own(data=data, rules=rules, net=net, loss=function, optimizer=optimizer, start=start)
+    return prepared(config, own, may_grow=True)()
 
 
-def prepared(
-    config: TrainConfig,
-    *,
-    data: Splits | None = None,
-    rule: Rule | None = None,
-    net: Network | None = None,
-    optimizer: optax.GradientTransformation | None = None,
-) -> Run:
-    """Check everything, and make or open the folder. All bad input is told here."""
-    chosen = settings.checked(config, rule, own_data=data is not None)
+def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = False) -> Run:
+    """Check everything, and make or open the folder. All bad input is told here.
+
+    `may_grow`: may a run that is there go on with more steps than it had?
+    """
+    own = owned.going_on(config, own)
+    chosen = settings.checked(config, own)
     config = settings.plain(config)
     if config.tensorboard:
         board.check_installed()
-    splits = _splits(config, chosen, data, net, optimizer)
-    network = settings.network(config, splits.train.units, len(splits.train.names)) if net is None else net
-    check_fit(network, splits)
+    splits = _splits(config, chosen, own)
+    network = network_of(config, splits, own)
+    loss = own.loss_of(config)
+    check.targets(network, loss, np.zeros(1, int), 1)
     exam = task.exam(splits.valid, task.VALID, config.valid_samples, config.batch)
-    recipe = _recipe(config, chosen, network, optimizer, exam)
+    recipe = _recipe(config, chosen, network, exam, own)
     networks = _networks(config, splits)
-    start = partial(loop.start, recipe, networks.seed)
-    own = {"rule": rule, "net": net, "optimizer": optimizer}
-    given = {f"own_{name}": _describe(value) for name, value in own.items() if value is not None}
+    if own.net is not None or own.loss is not None:
+        _try(recipe, splits, networks)
+    weights = None if _is_begun(config) else starts.weights(config, own, network)
+    start = partial(loop.start, recipe, networks.seed, weights)
     data_is = task.fingerprint(splits, config.seed, config.batch)
-    mine = {**folder.identity(config), "data": data_is, **given}
-    opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine)
+    mine = {**folder.identity(config), "data": data_is, **own.of_run(config)}
+    grown = partial(growth.check, config, mine) if may_grow else None
+    shape = {"data_shape": list(shape_of(splits.train)), "data_classes": len(splits.train.names)}
+    opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine, about=shape, grown=grown)
     try:
         files.folder(opened.checkpoints)
         for beside in (opened.checkpoints, opened.path / "snapshots"):
             files.clean(beside)
         found = opened.read_result()
-        state, seconds = _begin(opened, start, mine, finished=found is not None)
+        state, seconds = _begin(opened, start, mine, finished=found is not None, grown=grown)
     except BaseException:
         opened.close()
         raise
     return Run(config, recipe, splits, networks, opened, mine, state, found, seconds)
 
 
-def _splits(
-    config: TrainConfig,
-    rule: Rule,
-    data: Splits | None,
-    net: Network | None,
-    optimizer: optax.GradientTransformation | None,
-) -> Splits:
+def network_of(config: Settings, splits: Splits, own: Own) -> Network:
+    """The network of these settings or the user's own, if it takes the data."""
+    inputs, classes = shape_of(splits.train), len(splits.train.names)
+    network = settings.network(config, inputs, classes) if own.net is None else own.net
+    check_fit(network, splits)
+    return network
+
+
+def _splits(config: TrainConfig, rule: Rule, own: Own = owned.NONE) -> Splits:
     """The data, if it fits together, and if the run fits into memory, which is asked before the data is made too."""
-    if data is None:
-        check_size(config, rule, size.expected(config), net, optimizer)
-    splits = task.named(config) if data is None else task.given(data)
+    if own.data is None:
+        check_size(config, rule, size.expected(config), own)
+    splits = task.named(config) if own.data is None else task.given(own.data)
     task.check_shapes(splits, config.batch)
-    check_size(config, rule, size.found(splits), net, optimizer)
-    return task.flattened(splits) if net is None else splits
+    check_size(config, rule, size.found(splits), own)
+    return task.as_taken(config, splits, own)
 
 
 def check_size(
     config: TrainConfig,
     rule: Rule,
     shape: size.Shape,
-    net: Network | None = None,
-    optimizer: optax.GradientTransformation | None = None,
+    own: Own = owned.NONE,
 ) -> None:
     """Refuse what cannot fit into memory. A finished run is only read, perhaps on a smaller machine."""
     if config.resume and config.out is not None and os.path.exists(Path(config.out) / "result.json"):
         return
-    net = settings.network(config, shape.units, shape.classes) if net is None else net
+    net = settings.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
-    optimizer = named_optimizer(config)[0] if optimizer is None else optimizer
+    optimizer = named_optimizer(config)[0] if own.optimizer is None else own.optimizer
     check.optimizer(optimizer)
     size.check(config, rule, net, ByValue(optimizer), shape)
 
@@ -133,7 +150,14 @@ def _networks(config: TrainConfig, splits: Splits) -> Networks:
     return Networks(config.seed + number, number // (config.seeds // config.draws))
 
 
-def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool) -> tuple[State, float]:
+def _is_begun(config: TrainConfig) -> bool:
+    """Does the run go on from a checkpoint, so that what it began with is not asked for any more?"""
+    return config.resume and config.out is not None and checkpoint.newest(Path(config.out) / "checkpoints") is not None
+
+
+def _begin(
+    opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool, grown: folder.Grown | None
+) -> tuple[State, float]:
     """Where the run is: at its newest checkpoint, or at the start."""
     path = checkpoint.newest(opened.checkpoints, last=mine["steps"])
     if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
@@ -144,19 +168,16 @@ def _begin(opened: Folder, start: Callable[[], State], mine: dict[str, Any], fin
     if path is None:
         return start(), 0.0
     found = checkpoint.load(path, jax.eval_shape(start))
-    folder.check_same(str(path), {**folder.plain(TrainConfig()), **found.identity}, mine)
+    theirs = {**folder.plain(TrainConfig()), **found.identity}
+    folder.check_same(str(path), theirs if grown is None else grown(theirs), mine)
     return found.state, found.seconds
 
 
-def _recipe(
-    config: TrainConfig, rule: Rule, net: Network, optimizer: optax.GradientTransformation | None, exam: Exam
-) -> Recipe:
-    schedule = None
-    if optimizer is None:
-        optimizer, schedule = named_optimizer(config)
+def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own = owned.NONE) -> Recipe:
+    optimizer, schedule = named_optimizer(config) if own.optimizer is None else (own.optimizer, None)
     check.optimizer(optimizer)
     return Recipe(
-        view=View(net, rule.readout, config.precision, config.backend),
+        view=View(net, rule.readout, config.precision, config.backend, own.loss_of(config)),
         rule=rule,
         mode=config.mode,
         optimizer=ByValue(optimizer),
@@ -166,8 +187,18 @@ def _recipe(
         stride=loop.longest_stride(math.gcd(config.eval_every, config.steps, config.snapshots)),
         traces=config.traces,
         exam=exam,
-        align=settings.aligned(config),
+        align=settings.aligned(config, own),
     )
+
+
+def _try(recipe: Recipe, splits: Splits, networks: Networks) -> None:
+    """What is the user's own is tried on shapes alone: what is wrong with it is told before there is a folder."""
+
+    def step(data: Any, networks: Networks) -> Any:
+        state = loop.start(recipe, networks.seed, None)
+        return loop.advance(recipe, data.train, data.valid, networks, state, 0, loop.Numbers(1, 1, 1.0))
+
+    jax.eval_shape(step, splits, networks)
 
 
 def check_fit(net: Network, splits: Splits) -> None:
@@ -181,10 +212,3 @@ def check_fit(net: Network, splits: Splits) -> None:
         raise ValueError(
             f"net has {net.classes} outputs, but the data has {classes} classes. Build it with {classes} outputs."
         )
-
-
-def _describe(value: Any) -> str:
-    """What can be said of something that came without a name, the same every time."""
-    if hasattr(value, "init") and hasattr(value, "update"):
-        return "an optax optimizer"
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # of a function, say, which is at another place every time

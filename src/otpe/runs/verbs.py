@@ -11,7 +11,7 @@ from otpe.runs.config import CompareConfig, TrainConfig
 
 def prepare_train(config: TrainConfig) -> Callable[[], int]:
     """Check everything, and return the job."""
-    run = train.prepared(config)
+    run = train.prepared(config, may_grow=True)
     run.warn = warn
     return lambda: _train(run)
 

@@ -21,7 +21,7 @@ from jax import Array
 from otpe import scan
 from otpe.networks import Network, one_step
 from otpe.rulebook.base import StepForm
-from otpe.stream.cell import Program
+from otpe.stream.cell import Program, whole
 from otpe.training.optimizer import ByValue
 
 NO_LABEL = -1  # of a step that is only observed
@@ -63,7 +63,7 @@ class How:
 
 
 class Programs(NamedTuple):
-    predict: Any  # leaves of the memory, x -> scores
+    predict: Any  # plain leaves of the memory, x -> scores
     observe: Program  # memory, x -> memory, told
     learn: Program  # memory, x, label -> memory, told
     observe_many: Program  # memory, xs -> memory, told of each
@@ -77,10 +77,10 @@ class Programs(NamedTuple):
 @lru_cache(maxsize=64)
 def programs(how: How) -> Programs:
     """One set for all learners that are alike."""
-    structure = jax.tree.structure(jax.eval_shape(lambda: start(how, how.net.init(jax.random.key(0), jnp.float32))))
+    like = jax.eval_shape(lambda: start(how, how.net.init(jax.random.key(0), jnp.float32)))
 
     def program(function: Any) -> Program:
-        return Program(function, structure)
+        return Program(function, like)
 
     def block(step: Any) -> Program:
         def run(memory: Memory, *of_each: Array) -> tuple[Memory, Told]:
@@ -104,7 +104,7 @@ def programs(how: How) -> Programs:
 
     ahead = partial(_look, how) if how.late else observe
     return Programs(
-        predict=jax.jit(lambda leaves, x: ahead(jax.tree.unflatten(structure, leaves), x)[1].scores),
+        predict=jax.jit(lambda leaves, x: ahead(whole(like, leaves), x)[1].scores),
         observe=program(observe),
         learn=program(learn),
         observe_many=block(lambda memory, at: observe(memory, *at)),

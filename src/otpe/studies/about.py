@@ -1,8 +1,10 @@
 """What a report says about where numbers come from."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from otpe import files
@@ -12,16 +14,24 @@ from otpe.runs import folder, section
 NOT_TOLD = ("out", "resume")
 
 
-def command(verb: str, config: Any) -> str:
-    """The command line of these settings, without those that are as they would be anyway."""
-    return section.command(verb, type(config), folder.plain(config))
+def command(verb: str, config: Any, about: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """The command line of these settings, without those that are as they would be anyway. `about`: config.json."""
+    own = {name: value for name, value in about.items() if name.startswith("own_")}
+    return section.command(verb, type(config), {**folder.plain(config), **own})
 
 
 def signed(told: Section, verb: str, config: Any, seconds: float, where: Path) -> Section:
     """The section with command, settings, machine and time. `where`: its folder, which knows where it was begun."""
     settings = {name: value for name, value in folder.plain(config).items() if name not in NOT_TOLD}
-    machine = section.machine(folder.read_json(where / "config.json"))
-    return replace(told, command=command(verb, config), settings=settings, machine=machine, seconds=seconds)
+    known = folder.read_json(where / "config.json")
+    return replace(
+        told,
+        command=command(verb, config, known),
+        settings=settings,
+        machine=section.machine(known),
+        seconds=seconds,
+        remarks=[*told.remarks, *section.by_hand(known)],
+    )
 
 
 def write(where: Path, told: Section) -> None:

@@ -7,41 +7,59 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe.charts.kinds import Bar, Bars, Figure, Line, Lines, Section, Table
-from otpe.runs import settings, spread
+from otpe.losses import LossChoice
+from otpe.networks import Network
+from otpe.rulebook import Rule
+from otpe.runs import settings, spread, task
+from otpe.runs.compare import with_own
 from otpe.runs.config import TrainConfig
+from otpe.runs.own import NONE, Own
 from otpe.runs.result import Result
 from otpe.runs.run import Run
+from otpe.runs.task import Splits
 from otpe.runs.train import prepared
 from otpe.studies import about
 from otpe.studies.config import AlignConfig
 
 PARTS = ("kernel", "bias")
+NEURONS = ("leak", "current_leak", "adaptation_leak")  # parameters of neurons; metrics.jsonl has their cosines
 
 
 class Along(NamedTuple):
     """A rule's gradient against BPTT's at K moments of a run of S networks with L layers. NaN: one of them is zero."""
 
     steps: np.ndarray  # [K] mini-batches until then
-    cosine: np.ndarray  # [K, S, L, 2] of kernels and biases
+    cosine: np.ndarray  # [K, S, L, 2] of kernels and biases; NaN where a layer has none
     model: np.ndarray  # [K, S] over all parameters at once
     size: np.ndarray  # [K, S, L, 2] ratio of norms
     model_size: np.ndarray  # [K, S]
 
 
-def align(config: AlignConfig) -> dict[str, Along]:
-    """Train by BPTT as the settings say, and return the alignment of every rule along the way."""
+def align(
+    config: AlignConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+) -> dict[str, Along]:
+    """Train by BPTT as the settings say, and return the alignment of every rule along the way.
+
+    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
+    """
     settings.check_kind(config, AlignConfig)
-    result = prepared_align(config)()
+    config, own = with_own(task.of_own(config, data), data, rules, net, loss)
+    result = prepared_align(config, own)()
     written(config, result)
     return along(result.metrics, config.rules)
 
 
-def prepared_align(config: AlignConfig) -> Run:
+def prepared_align(config: AlignConfig, own: Own = NONE) -> Run:
     """A run by BPTT that compares the rules' gradients with its own at every evaluation."""
     shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
-    return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}))
+    return prepared(TrainConfig(**{**shared, "rule": "bptt", "mode": "offline", "align": tuple(config.rules)}), own)
 
 
 def written(config: AlignConfig, result: Result) -> Section:
@@ -74,13 +92,22 @@ def along(metrics: Sequence[dict[str, Any]], rules: Sequence[str] | None = None)
 
 def _along(steps: np.ndarray, found: Sequence[dict[str, Any]]) -> Along:
     def layers(what: str) -> np.ndarray:
-        each = [[[layer[part] for part in PARTS] for layer in line[what]["layers"]] for line in found]
+        seeds = [None] * len(found[0][what]["model"])
+        each = [[[_part(layer, part, seeds) for part in PARTS] for layer in line[what]["layers"]] for line in found]
         return np.moveaxis(np.array(each, float), -1, 1)  # null becomes NaN
 
     def model(what: str) -> np.ndarray:
         return np.array([line[what]["model"] for line in found], float)
 
     return Along(steps, layers("cosine"), model("cosine"), layers("size"), model("size"))
+
+
+def _part(layer: dict[str, list[float | None]], part: str, missing: list[None]) -> Sequence[float | None]:
+    """The numbers of a layer's kernel or bias. The only parameter of a map of one's own counts as its kernel."""
+    others = [name for name in layer if name not in (*PARTS, *NEURONS)]
+    if part == "kernel" and part not in layer and len(others) == 1:
+        return layer[others[0]]
+    return layer.get(part, missing)
 
 
 def layer_names(depth: int) -> list[str]:

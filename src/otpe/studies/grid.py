@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from otpe import check, files
 from otpe.runs import compare, settings
 from otpe.runs.config import FREE, CompareConfig, TrainConfig
+from otpe.runs.own import NONE, Own
 from otpe.studies.config import SweepConfig
 
 Axes = dict[str, tuple[Any, ...]]  # settings and their values
@@ -20,6 +21,7 @@ OTHERWISE = {
     "rule": "rules is for that",
     "mode": "modes is for that",
     "seeds": "it is the same at every point, and so is the number of accuracies",
+    "start": "it is the same at every point",
     **dict.fromkeys((*FREE, "snapshots", "align"), "no accuracy depends on it"),
 }
 KINDS = {**get_type_hints(TrainConfig), "width": int, "depth": int}
@@ -71,16 +73,17 @@ def axes(over: Any) -> Axes:
     return found
 
 
-def points(config: SweepConfig, own_data: bool = False) -> tuple[list[Point], list[str]]:
+def points(config: SweepConfig, own: Own = NONE) -> tuple[list[Point], list[str]]:
     """Every point, found in order, those on the same data one behind the other; and what is left out."""
     found = axes(config.over)
-    _check_together(config, found, own_data)
+    _check_together(config, found, own)
     made, left_out = [], []
     for values in product(*found.values()):
         at = dict(zip(found, values, strict=True))
         there = _settings(config, at)
-        runs, left_out = compare.planned(there, own_data)
-        settings.network(there, 1, 1)  # whatever the data: are leak, surrogate and such in order?
+        runs, left_out = compare.planned(there, own)
+        if own.net is None:
+            settings.check_network(there)
         made += [Point(at, run) for run in runs]
     order = {key: i for i, key in enumerate(dict.fromkeys(map(data_key, made)))}
     return sorted(made, key=lambda point: order[data_key(point)]), left_out
@@ -130,7 +133,7 @@ def _settings(config: SweepConfig, at: Mapping[str, Any]) -> CompareConfig:
     return CompareConfig(**{**shared, **given})
 
 
-def _check_together(config: SweepConfig, found: Axes, own_data: bool) -> None:
+def _check_together(config: SweepConfig, found: Axes, own: Own) -> None:
     """What contradicts another setting, or would be without effect."""
     shape = [name for name in SHAPE if name in found]
     if shape and "hidden" in found:
@@ -150,5 +153,9 @@ def _check_together(config: SweepConfig, found: Axes, own_data: bool) -> None:
         if name in found and tuple(config.modes) != ("online",):
             raise ValueError(f"over has {name}, which is for mode 'online', but modes is {config.modes!r}.")
     for name in found:
-        if own_data and name in DATA:
+        if own.data is not None and name in DATA:
             raise ValueError(f"over has {name}, but the data is your own, which does not depend on it.")
+        if own.net is not None and name in (*settings.NETWORK, *SHAPE):
+            raise ValueError(f"over has {name}, but the network is your own, which does not depend on it.")
+        if own.loss is not None and name == "loss":
+            raise ValueError("over has loss, but the loss is your own. Leave one of them out.")

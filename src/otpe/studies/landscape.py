@@ -1,5 +1,6 @@
 """`otpe landscape`: the loss around a training run, and where each rule went."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
@@ -13,9 +14,13 @@ from otpe.charts.look import shown
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frameset import FrameSet
 from otpe.datasets.named import DRAWN
+from otpe.losses import LossChoice
+from otpe.networks import Network
+from otpe.rulebook import Rule
 from otpe.runs import compare, guards, settings, size, snapshots, spread, task
 from otpe.runs.compare import Comparison
 from otpe.runs.config import CompareConfig, Settings
+from otpe.runs.own import Own
 from otpe.runs.task import Splits
 from otpe.studies import about, planes
 from otpe.studies.config import LandscapeConfig
@@ -36,6 +41,7 @@ class Study:
             raise guards.DivergedError(f"there is no plane: {'; '.join(self.comparison.diverged)}")
         batch = validation(config, self.comparison.splits, config.loss_samples)
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
+        how["loss"] = self.comparison.own.loss_of(config)
         seen = planes.look(results[0].net, runs, batch, grid=config.grid, **how)
         files.write_atomically(where / "landscape.npz", planes.npz(seen))
         title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
@@ -45,29 +51,41 @@ class Study:
         return seen, told
 
 
-def prepared_landscape(config: LandscapeConfig, *, data: Splits | None = None) -> Study:
-    """Check everything, and make or open the folder. All bad input is told here."""
+def prepared_landscape(
+    config: LandscapeConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+) -> Study:
+    """Check everything, and make or open the folder. All bad input is told here.
+
+    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
+    """
     settings.check_kind(config, LandscapeConfig)
+    config, own = compare.with_own(task.of_own(config, data), data, rules, net, loss)
     for name in ("snapshots", "loss_samples", "grid"):
         check.count(name, getattr(config, name))
     if config.grid < 2:
         raise ValueError(f"grid is {config.grid}, expected at least 2 points in each direction.")
-    _check_size(config, size.expected(config) if data is None else size.found(task.given(data)))
+    _check_size(config, size.expected(config) if data is None else size.found(task.given(data)), own)
     shared = {field.name: getattr(config, field.name) for field in fields(CompareConfig) if hasattr(config, field.name)}
-    rules = config.rules
-    if isinstance(rules, tuple | list) and rules and not {REFERENCE, "all"} & {*rules}:
-        shared["rules"] = (REFERENCE, *rules)
-    return Study(config, compare.prepared_comparison(CompareConfig(**shared), data=data, verb="landscape"))
+    names = config.rules
+    if isinstance(names, tuple | list) and names and not {REFERENCE, "all"} & {*names}:
+        shared["rules"] = (REFERENCE, *names)
+    return Study(config, compare.prepared_comparison(CompareConfig(**shared), own, verb="landscape"))
 
 
-def _check_size(config: LandscapeConfig, shape: size.Shape) -> None:
+def _check_size(config: LandscapeConfig, shape: size.Shape, own: Own) -> None:
     """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
     memory.refuse_more("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
     if config.dataset in DRAWN:
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
         memory.refuse_more("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
-    net = settings.network(config, shape.units, shape.classes)
+    net = settings.network(config, shape.axes, shape.classes) if own.net is None else own.net
+    check.network(net)
     kept = config.steps // config.snapshots + 1
     given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}
     weights = kept * config.seeds * size.weights(net)
@@ -84,7 +102,7 @@ def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
     lengths = [batch.lengths for batch in batches if batch.lengths is not None]
     return SpikeBatch(
         jnp.concatenate([batch.spikes for batch in batches], 1)[:, :most],
-        jnp.concatenate([batch.labels for batch in batches])[:most],
+        jnp.concatenate([batch.labels for batch in batches], -1)[..., :most],
         jnp.concatenate(lengths)[:most] if lengths else None,
     )
 

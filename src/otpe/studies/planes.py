@@ -10,6 +10,7 @@ import numpy as np
 from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch
 from otpe.engine import Backend, Precision
+from otpe.losses import LossChoice
 from otpe.networks import Network
 
 REFERENCE = "bptt"  # whose plane it is
@@ -38,6 +39,7 @@ def look(
     batch: SpikeBatch,
     *,
     grid: int = 41,
+    loss: LossChoice = None,
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> Seen:
@@ -56,6 +58,7 @@ def look(
         batch.labels,
         None if batch.lengths is None else batch.mask,
         grid=grid,
+        loss=loss,
         precision=precision,
         backend=backend,
     )
@@ -66,7 +69,7 @@ def look(
         explained={rule: share for rule, (_, share) in found.items()},
         length={rule: _distance(_at(params, -1), _at(params, 0)) for rule, (_, params) in runs.items()},
         apart={rule: _distance(_at(params, -1), _at(reference, -1)) for rule, (_, params) in runs.items()},
-        samples=len(batch.labels),
+        samples=batch.labels.shape[-1],
     )
 
 

@@ -3,22 +3,27 @@
 import json
 import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
-from otpe import contents, files
-from otpe.rulebook import rule as named_rule
+from otpe import check, contents, files
+from otpe.losses import LossChoice
+from otpe.networks import Network
+from otpe.rulebook import Rule
 from otpe.runs import folder, guards, settings, signals, size, task
+from otpe.runs.compare import with_own
 from otpe.runs.config import TrainConfig
 from otpe.runs.folder import Folder
+from otpe.runs.own import NONE, Own, going_on
 from otpe.runs.result import numbers
 from otpe.runs.result import read as read_result
 from otpe.runs.task import Splits
-from otpe.runs.train import check_size, prepared
+from otpe.runs.train import check_size, network_of, prepared
 from otpe.studies import about, grid, maps
 from otpe.studies.config import SweepConfig
 from otpe.studies.grid import Axes, Point
@@ -28,14 +33,24 @@ KEPT = ("test_accuracy", "valid_accuracy", "test_loss", "loss", "best_step", "se
 PROGRAMS = 50  # points after which compiled programs are forgotten: a process may only have so many
 
 
-def sweep(config: SweepConfig, *, data: Splits | None = None) -> SweepResult:
+def sweep(
+    config: SweepConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+) -> SweepResult:
     """Train at every point of the grid, and return all accuracies.
+
+    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
 
     The folder has a run folder for each point, sweep.json with every point, and a section for the report. Runs that
     diverge are recorded as such. Otherwise as `otpe.train`.
     """
     settings.check_kind(config, SweepConfig)
-    return prepared_sweep(task.of_own(config, data), data=data)()
+    config, own = with_own(task.of_own(config, data), data, rules, net, loss)
+    return prepared_sweep(config, own)()
 
 
 @dataclass
@@ -49,6 +64,7 @@ class Sweep:
     folder: Folder
     records: list[dict[str, Any]]  # of each point, as sweep.json has them
     made: tuple[Any, Splits]  # the data that is at hand, and the key of its points; for a user's own, None
+    own: Own = NONE
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     told: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # of a point that has come to its end
 
@@ -77,7 +93,7 @@ class Sweep:
             self.folder.close()
 
     def _train(self, point: Point) -> dict[str, Any]:
-        run = prepared(point.run, data=self._data(point))
+        run = prepared(point.run, replace(self.own, data=self._data(point)))
         run.home, run.verb = self.folder.path, "sweep"
         run.warn = lambda text: self.warn(f"{point.name}, {text}")
         try:
@@ -97,36 +113,43 @@ class Sweep:
         write(self.folder.path, self.axes, self.left_out, self.records)
 
 
-def prepared_sweep(config: SweepConfig, *, data: Splits | None = None) -> Sweep:
+def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
     """Check everything, and make or open the folder. All bad input is told here."""
     settings.check_kind(config, SweepConfig)
     config = settings.plain(config)
-    points, left_out = grid.points(config, own_data=data is not None)
-    for point in points if data is None else ():
-        _check_size(config, point)
-    made = (grid.data_key(points[0]), task.named(points[0].run)) if data is None else (None, task.given(data))
+    own = going_on(config, own)
+    points, left_out = grid.points(config, own)
+    for point in points if own.data is None else ():
+        _check_size(config, point, own)
+    made = (grid.data_key(points[0]), task.named(points[0].run)) if own.data is None else (None, task.given(own.data))
     for point in points:
         if made[0] in (None, grid.data_key(point)):
             task.check_shapes(made[1], point.run.batch)
-            _check_size(config, point, made[1])
+            _check_size(config, point, own, made[1])
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
-    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, "own_study": "sweep"})
+    mine |= {**own.of_study, "own_study": "sweep"}
+    opened = folder.opened(config, [config.dataset, "sweep"], mine)
     try:
         _note_grid(opened.path, config)
         points = [_in(opened.path, point) for point in points]
         known = _known(opened.path)
         at_hand = [made[1] if made[0] in (None, grid.data_key(point)) else None for point in points]
-        records = [_record(point, known.get(point.name, {}), data) for point, data in zip(points, at_hand, strict=True)]
+        records = [
+            _record(point, known.get(point.name, {}), data, own) for point, data in zip(points, at_hand, strict=True)
+        ]
     except BaseException:
         opened.close()
         raise
-    return Sweep(config, grid.axes(config.over), points, left_out, opened, records, made)
+    return Sweep(config, grid.axes(config.over), points, left_out, opened, records, made, own)
 
 
-def _check_size(config: SweepConfig, point: Point, splits: Splits | None = None) -> None:
+def _check_size(config: SweepConfig, point: Point, own: Own, splits: Splits | None = None) -> None:
     shape = size.expected(point.run) if splits is None else size.found(splits)
     placed = point if config.out is None else _in(Path(config.out), point)
-    check_size(placed.run, named_rule(point.run.rule), shape)
+    check_size(placed.run, own.rule(point.run.rule), shape, own)
+    if splits is not None:
+        network = network_of(point.run, task.as_taken(point.run, splits, own), own)
+        check.targets(network, own.loss_of(point.run), np.zeros(1, int), 1)
 
 
 def _in(where: Path, point: Point) -> Point:
@@ -144,15 +167,16 @@ def finished(found: dict[str, Any]) -> dict[str, Any]:
     return {"state": "finished", **{name: found[name] for name in KEPT}}
 
 
-def _record(point: Point, known: dict[str, Any], splits: Splits | None) -> dict[str, Any]:
+def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: Own) -> dict[str, Any]:
     """What is known of a point: its result, that it has diverged, or that its turn will come."""
     blank = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
     where = Path(point.run.out or point.name)
     if not (where / "config.json").exists():
         return blank
     theirs = folder.read_settings(TrainConfig, where)
-    mine = folder.identity(point.run)
+    mine = {**folder.identity(point.run), **own.of_run(point.run)}
     if splits is not None and "data" in theirs:  # other recordings may lie there by now
+        splits = task.as_taken(point.run, splits, own)
         mine["data"] = task.fingerprint(splits, point.run.seed, point.run.batch)
     folder.check_same(str(where), theirs, mine)
     if (where / "result.json").exists():

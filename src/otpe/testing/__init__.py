@@ -1,8 +1,9 @@
-"""Tools to prove a learning rule right, a linear map, or a learner for streams, your own included.
+"""Tools to prove a learning rule right, a linear map, a neuron, or a learner for streams, your own included.
 
     from otpe import testing
     testing.check_rule(otpe.Rule("mine", hidden=MyRule(), output=otpe.Ostl()))
     testing.check_layer(MyLayer(20, 10))
+    testing.check_neuron(MyNeuron(0.9))
 
 raises an AssertionError that says what does not hold. With `jax_enable_x64` turned on, equalities are held to 1e-10.
 """
@@ -10,10 +11,11 @@ raises an AssertionError that says what does not hold. With `jax_enable_x64` tur
 from otpe.testing.checks import CHECKS, check_rule
 from otpe.testing.layers import check_layer
 from otpe.testing.learners import check_learner
+from otpe.testing.neurons import check_neuron
 from otpe.testing.oracles import autodiff, relative_error
-from otpe.testing.scenario import Scenario, assert_live, scenario
+from otpe.testing.scenario import Scenario, assert_live, scenario, scenario_on
 
 __all__ = [
-    "CHECKS", "Scenario", "assert_live", "autodiff", "check_layer", "check_learner", "check_rule", "relative_error",
-    "scenario",
+    "CHECKS", "Scenario", "assert_live", "autodiff", "check_layer", "check_learner", "check_neuron", "check_rule",
+    "relative_error", "scenario", "scenario_on",
 ]  # fmt: skip

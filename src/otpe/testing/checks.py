@@ -1,6 +1,9 @@
-"""Checks that any learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong."""
+"""Checks that any learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong.
 
-from collections.abc import Callable
+A check that does not apply to a rule returns the reason.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -8,18 +11,53 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from otpe import check as checked
 from otpe.rulebook import Rule, rule, stepper
 from otpe.testing.oracles import relative_error, require
 from otpe.testing.scenario import Scenario, assert_live, scenario
 from otpe.training import gradients, online_pass
 
-Check = Callable[[Rule], None]
+Check = Callable[[Rule], str | None]
+ONE_FORM = "the rule has only one form"
+NO_STEPS = "the rule has no per-step form"
 
 
-def check_rule(name: str | Rule) -> None:
-    """Run a rule through every check."""
+def check_rule(name: str | Rule, skip: str | Iterable[str] | Mapping[str, str] = ()) -> tuple[str, ...]:
+    """Run a rule through every check, and print which ones were skipped, and why.
+
+    Args:
+      name: a rule, or the name of one.
+      skip: names of checks that the rule need not pass, such as "exact without memory" for a rule with random feedback;
+        or a dict from names to reasons.
+
+    Returns:
+      A line for each check that was skipped.
+    """
+    reasons = {_words(given): why for given, why in _reasons(skip).items()}
+    for given in reasons:
+        checked.one_of("check", given, map(_name, CHECKS))
+    lines = []
     for check in CHECKS:
-        check(rule(name))
+        why = reasons.get(_name(check)) or check(rule(name))
+        if why:
+            lines.append(f"{_name(check)}: skipped, {why}")
+            print(f"{rule(name).name}: {lines[-1]}")
+    return tuple(lines)
+
+
+def _reasons(skip: Any) -> dict[str, str]:
+    if isinstance(skip, Mapping):
+        return {name: why or "as asked" for name, why in skip.items()}
+    return dict.fromkeys((skip,) if isinstance(skip, str) else skip, "as asked")
+
+
+def _name(check: Check) -> str:
+    """ "exact without memory" for `check_exact_without_memory`."""
+    return _words(getattr(check, "__name__", ""))
+
+
+def _words(name: Any) -> Any:
+    return name.removeprefix("check_").replace("_", " ") if isinstance(name, str) else name
 
 
 def check_output(rule: Rule) -> None:
@@ -34,16 +72,17 @@ def check_output(rule: Rule) -> None:
             require(jnp.isfinite(given).all(), f"{rule.name}: a gradient is not finite")
 
 
-def check_forms_agree(rule: Rule) -> None:
+def check_forms_agree(rule: Rule) -> str | None:
     """The whole-sequence form equals the per-step form summed over time, with dense and with factored traces."""
     if not (rule.has_whole and rule.has_steps):
-        return
+        return ONE_FORM
     for case in (_live_case(), scenario((4, 9, 6, 5, 3), leak=(0.95, 0.6, 0.8, 0.9), seed=1)):
         assert_live(case)
         wanted = gradients(*case, rule=rule, form="whole")
         for traces in ("dense", "factored"):
             given = gradients(*case, rule=rule, form="steps", traces=traces)
             same(given, wanted, f"{rule.name}: per-step form with {traces} traces, and whole-sequence form")
+    return None
 
 
 def check_exact_without_memory(rule: Rule) -> None:
@@ -65,10 +104,10 @@ def check_batch(rule: Rule) -> None:
     same(gradients(*case, rule=rule), mean, f"{rule.name}: a batch, and the mean over its samples one by one")
 
 
-def check_causal(rule: Rule) -> None:
+def check_causal(rule: Rule) -> str | None:
     """Online, what was learned up to a step does not depend on what comes after it."""
     if not rule.has_steps:
-        return
+        return NO_STEPS
     case, optimizer = _live_case(), optax.sgd(0.05)
     half = case.spikes.shape[0] // 2
     opt_state = optimizer.init(case.params)
@@ -82,12 +121,13 @@ def check_causal(rule: Rule) -> None:
         ]
         what = f"{rule.name}: losses of two sequences with {traces} traces, before the sequences part,"
         same(losses[1][:half], losses[0][:half], what)
+    return None
 
 
-def check_state_does_not_grow(rule: Rule) -> None:
+def check_state_does_not_grow(rule: Rule) -> str | None:
     """The per-step state keeps its shapes and types, and stays finite, however long the stream."""
     if not rule.has_steps:
-        return
+        return NO_STEPS
     case = _live_case()
     form = stepper(case.net, rule, traces="dense")
     first = state = form.init(batch=case.labels.shape[0], dtype=case.spikes.dtype)
@@ -97,6 +137,7 @@ def check_state_does_not_grow(rule: Rule) -> None:
     shapes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(s)] for s in (first, state)]
     require(shapes[0] == shapes[1], f"{rule.name}: the state changed from {shapes[0]} to {shapes[1]} along a stream")
     require(all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(state)), f"{rule.name}: the state is not finite")
+    return None
 
 
 def check_transforms(rule: Rule) -> None:

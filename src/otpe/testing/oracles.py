@@ -1,15 +1,26 @@
-"""References that share no code with what they judge: the network step by step in plain JAX, differentiated by JAX."""
+"""References that share no code with what they judge: the network step by step in plain JAX, differentiated by JAX.
 
+The four neurons, the losses and the leaks are written out a second time here. Only the maps are the library's own:
+their `apply` defines them, and `otpe.testing.check_layer` compares the rest of a map with it.
+"""
+
+import math
+from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from otpe.losses import Readout
+from otpe import neurons
+from otpe.losses import Loss, LossChoice, Readout
 from otpe.networks import Network
+from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
+
+OURS = (LIF, CubaLIF, AdaptiveLIF, LeakyIntegrator)
+LEAKS = ("adaptation_leak", "current_leak", "leak")  # sorted, as in the parameters
 
 
 def autodiff(
@@ -17,39 +28,180 @@ def autodiff(
     params: Any,
     spikes: Array,
     labels: Array,
+    mask: Array | None = None,
     *,
     readout: Readout = "spikes",
+    loss: LossChoice = None,
     detach_reset: tuple[int, ...] = (),
 ) -> tuple[Array, Any]:
-    """Loss and exact gradient: `jax.grad` through a `lax.scan` over time steps of a dense network.
+    """Loss and exact gradient: `jax.grad` through a `lax.scan` over time steps.
 
-    The resets of the layers in `detach_reset` are kept out of the gradient.
+    Arguments as in `otpe.gradients`. What a spike does to its own neuron is kept out of the gradient in the layers of
+    `detach_reset`: the reset, and in an adaptive neuron the adaptation too.
     """
-    return jax.value_and_grad(lambda p: _loss(net, p, spikes, labels, readout, detach_reset))(params)
+    return _value_and_grad(net, readout, loss, tuple(detach_reset), params, spikes, jnp.asarray(labels), mask)
 
 
 def _loss(
-    net: Network, params: Any, spikes: Array, labels: Array, readout: Readout, detach_reset: tuple[int, ...]
+    net: Network, readout: str, loss: Any, detach: tuple[int, ...], params: Any, spikes: Array, labels: Array, mask: Any
 ) -> Array:
-    def step(carry: Any, x: Array) -> Any:
-        membranes, o = carry
-        after = []
-        for i, (neuron, p) in enumerate(zip(net.neurons, params, strict=True)):
-            v = neuron.leak * membranes[i] + jnp.matmul(x, p.kernel, precision="highest") + p.bias
-            # H(d) whose derivative is the surrogate: the value of the step, the gradient of the product
-            g = jax.lax.stop_gradient(neuron.surrogate(v - neuron.threshold))
-            ramp = g * v
-            x = jax.lax.stop_gradient((v >= neuron.threshold).astype(v.dtype) - ramp) + ramp
-            reset = jax.lax.stop_gradient(x) if i in detach_reset else x
-            after.append({"subtract": v - neuron.threshold * reset, "zero": v * (1 - reset), "none": v}[neuron.reset])
-        o = net.neurons[-1].leak * o + x
-        return (after, o), x if readout == "spikes" else o
+    function, rate, rate_weight = (
+        (loss.function, loss.rate, loss.rate_weight) if isinstance(loss, Loss) else (loss, 0.0, 0.0)
+    )
+    readout = {"leaky": "leaky", "spikes": "spikes", "membrane": "spikes"}.get(str(function), readout)
+    batch, dtype = spikes.shape[1], jax.tree.leaves(params)[0].dtype
+    layers = [
+        _layer(layer, neuron, p, dtype, i in detach)
+        for i, (layer, neuron, p) in enumerate(zip(net.layers, net.neurons, params, strict=True))
+    ]
 
-    batch = spikes.shape[1]
-    rest = [jnp.zeros((batch, p.bias.shape[0]), spikes.dtype) for p in params]
-    _, logits = jax.lax.scan(step, (rest, rest[-1]), spikes)
-    labels = jnp.broadcast_to(labels, logits.shape[:2])
-    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    def step(carry: Any, x: Array) -> Any:
+        (states, o), after, outputs = carry, [], []
+        for (current, fire, _), state in zip(layers, states, strict=True):
+            state, x = fire(state, current(x))
+            after.append(state)
+            outputs.append(x)
+        o = _readout_leak(net) * o + x
+        return (after, o), (outputs, x if readout == "spikes" else o)
+
+    rest = [start(batch) for _, _, start in layers]
+    _, (outputs, logits) = jax.lax.scan(step, (rest, jnp.zeros((batch, net.classes), dtype)), spikes.astype(dtype))
+    shares = jnp.full(logits.shape[:2], 1 / math.prod(logits.shape[:2])) if mask is None else mask / jnp.sum(mask)
+    total = (_each(function, logits, labels) * shares).sum()
+    for neuron, output in zip(net.neurons[:-1], outputs[:-1], strict=True):
+        if rate_weight and getattr(neuron, "spiking", False):
+            rates = output.reshape(*output.shape[:2], -1).mean(-1)
+            total = total + rate_weight * ((rates - rate) ** 2 * shares).sum()
+    return total
+
+
+_value_and_grad = jax.jit(jax.value_and_grad(_loss, argnums=4), static_argnums=(0, 1, 2, 3))
+
+
+def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tuple[Any, Any, Any]:
+    """The current of an input, one step of the neurons, and their state at rest."""
+    of_map, leaks = _parted(neuron, params)
+
+    def current(x: Array) -> Array:
+        with jax.default_matmul_precision("highest"):
+            return layer.apply(of_map, x)
+
+    if isinstance(neuron, OURS):
+        leaks = {name: _leak(neuron, name, leaks, layer.out_shape, dtype) for name in LEAKS if hasattr(neuron, name)}
+        fire = _NEURONS[type(neuron)]
+        two = isinstance(neuron, CubaLIF | AdaptiveLIF)
+
+        def start(batch: int) -> tuple[Array, ...]:
+            return (jnp.zeros((batch, *layer.out_shape), dtype),) * (1 + two)
+
+        return current, lambda state, c: fire(neuron, leaks, state, c, detach), start
+    if detach:
+        raise ValueError(f"{type(neuron).__name__} is not one of otpe's neurons, so its reset cannot be detached.")
+    own = neurons.bound(neuron, neurons.values(neuron, leaks, layer.out_shape, dtype))
+    return current, lambda state, c: own.step(state, c)[:2], lambda batch: own.start((batch, *layer.out_shape), dtype)
+
+
+# The neurons. Each takes its state and a current, and returns the state after the step and the output.
+
+
+def _lif(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
+    v = leaks["leak"] * state[0] + c
+    s = _spike(neuron, v - neuron.threshold)
+    return (_reset(neuron, v, s, detach),), s
+
+
+def _cuba(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
+    i = leaks["current_leak"] * state[0] + c
+    v = leaks["leak"] * state[1] + i
+    s = _spike(neuron, v - neuron.threshold)
+    return (i, _reset(neuron, v, s, detach)), s
+
+
+def _adaptive(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
+    """The state is u after the reset, and the threshold's rise for this step."""
+    (u, a), r = state, leaks["adaptation_leak"]
+    v = leaks["leak"] * u + c
+    s = _spike(neuron, v - (neuron.threshold + neuron.strength * a))
+    seen = jax.lax.stop_gradient(s) if detach else s
+    return (_reset(neuron, v, s, detach), r * a + (1 - r) * seen), s
+
+
+def _integrator(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
+    v = leaks["leak"] * state[0] + c
+    return (v,), v
+
+
+_NEURONS: dict[type, Callable[..., Any]] = {
+    LIF: _lif, CubaLIF: _cuba, AdaptiveLIF: _adaptive, LeakyIntegrator: _integrator,
+}  # fmt: skip
+
+
+def _spike(neuron: Any, d: Array) -> Array:
+    """H(d) whose derivative is the surrogate: the value of the step, the gradient of the product."""
+    ramp = jax.lax.stop_gradient(neuron.surrogate(d)) * d
+    return jax.lax.stop_gradient((d >= 0).astype(d.dtype) - ramp) + ramp
+
+
+def _reset(neuron: Any, v: Array, s: Array, detach: bool) -> Array:
+    s = jax.lax.stop_gradient(s) if detach else s
+    return {"subtract": v - neuron.threshold * s, "zero": v * (1 - s), "none": v}[neuron.reset]
+
+
+# Parameters and leaks
+
+
+def _parted(neuron: Any, params: Any) -> tuple[Any, dict[str, Array]]:
+    """The parameters of the map, and the trained numbers of the neurons, which come last."""
+    if isinstance(neuron, OURS):
+        names = [name for name in LEAKS if getattr(neuron, f"learn_{name}", False)]
+    else:
+        names = sorted(jax.eval_shape(lambda: neuron.init((1,), jnp.float32))) if hasattr(neuron, "init") else []
+    if not names:
+        return params, {}
+    trained = {name: getattr(params, name) for name in names}
+    fields = [name for name in params._fields if name not in trained]
+    if fields == ["map"]:
+        return params.map, trained
+    return namedtuple("OfMap", fields)(*(getattr(params, name) for name in fields)), trained
+
+
+def _leak(neuron: Any, name: str, trained: dict[str, Array], shape: tuple[int, ...], dtype: Any) -> Array:
+    """One number per neuron; where it is trained, the logistic function of the parameter."""
+    if name in trained:
+        return jnp.broadcast_to(1 / (1 + jnp.exp(-trained[name])), shape)
+    return jnp.asarray(_given_leak(getattr(neuron, name), shape), dtype)
+
+
+def _given_leak(leak: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if isinstance(leak, Uniform):
+        return np.random.default_rng(leak.seed).uniform(leak.low, leak.high, shape)
+    return np.broadcast_to(leak.values if isinstance(leak, PerNeuron) else leak, shape)
+
+
+def _readout_leak(net: Network) -> float:
+    neuron = net.neurons[-1]
+    return (
+        float(_given_leak(neuron.leak, net.layers[-1].out_shape).mean())
+        if isinstance(neuron, OURS)
+        else net.readout_leak
+    )
+
+
+# Losses
+
+
+def _each(function: Any, logits: Array, target: Array) -> Array:
+    """The loss of every sample at every time step [T, B]."""
+    whole = jnp.issubdtype(target.dtype, jnp.integer)
+    if target.ndim == (1 if whole else 2):
+        target = jnp.broadcast_to(target, (logits.shape[0], *target.shape))
+    if function == "mse":
+        wanted = jax.nn.one_hot(target, logits.shape[-1], dtype=logits.dtype) if whole else target
+        return ((logits - wanted) ** 2).mean(-1)
+    if callable(function):
+        return jnp.stack([function(at, y) for at, y in zip(logits, target, strict=True)])
+    right = jnp.take_along_axis(logits, target[..., None], -1)[..., 0]
+    return jax.nn.logsumexp(logits, axis=-1) - right
 
 
 def require(holds: Any, otherwise: str) -> None:

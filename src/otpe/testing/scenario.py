@@ -54,13 +54,42 @@ def scenario(
     return Scenario(net, tuple(params), jnp.asarray(spikes, dtype), jnp.asarray(labels))
 
 
+def scenario_on(net: Network, steps: int = 10, batch: int = 3, *, rate: float = 0.2, seed: int = 0) -> Scenario:
+    """A random mini-batch on any network, with biases raised, layer by layer, until that share of it spikes."""
+    rng, dtype = np.random.default_rng(seed), jnp.zeros(()).dtype
+    spikes = jnp.asarray(rng.random((steps, batch, *net.in_shape)) < 0.5, dtype)
+    labels = rng.integers(0, net.classes, batch)
+    like = net.init(jax.random.key(seed), dtype)
+    params = [_random(entry, rng) for entry in like]
+    for i, neuron in enumerate(net.neurons):
+        for _ in range(100):
+            if not getattr(neuron, "spiking", False) or net.record(tuple(params), spikes)[i].mean() >= rate:
+                break
+            require(getattr(params[i], "bias", None) is not None, f"layer {i} is silent and has no bias to raise")
+            params[i] = params[i]._replace(bias=params[i].bias + 0.1)
+    return Scenario(net, tuple(params), spikes, jnp.asarray(labels))
+
+
 def assert_live(case: Scenario) -> None:
-    """Every layer spikes, and no part of the exact gradient is zero."""
-    rates = [float(s.mean()) for s in case.net.record(case.params, case.spikes)]
+    """Every layer is active, no layer spikes always, and no part of the exact gradient is zero."""
+    outputs = case.net.record(case.params, case.spikes)
+    rates = [float(jnp.abs(s).mean()) for s in outputs]
     require(min(rates) > 0, f"a layer is silent; spike rates by layer: {rates}")
+    still = [float(s.std()) for s in outputs]
+    require(min(still) > 0, f"a layer does the same at every step; standard deviations by layer: {still}")
     _, grads = gradients(*case, rule=rule("bptt"))
     sizes = [float(jnp.linalg.norm(g.ravel())) for g in jax.tree.leaves(grads)]
     require(min(sizes) > 0, f"a part of the exact gradient is zero; norms: {sizes}")
+
+
+def _random(entry: Any, rng: np.random.Generator) -> Any:
+    """Larger weights than at the start, and biases that differ."""
+    fields = getattr(entry, "_fields", ())
+    new = {"kernel": lambda p: 2 * p, "bias": lambda p: p + 0.1 * jnp.asarray(rng.standard_normal(p.shape), p.dtype)}
+    found = {
+        name: new[name](getattr(entry, name)) for name in new if name in fields and getattr(entry, name) is not None
+    }
+    return entry._replace(**found) if found else entry
 
 
 def _spikes(neuron: Any, current: np.ndarray) -> np.ndarray:

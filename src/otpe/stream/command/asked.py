@@ -10,9 +10,9 @@ from otpe.datasets.heidelberg import ENDINGS
 from otpe.datasets.named import ENCODINGS
 from otpe.networks import Network
 from otpe.rulebook import rule as named_rule
-from otpe.runs import settings
+from otpe.runs import own as owned
+from otpe.runs import settings, starts
 from otpe.runs.config import TrainConfig
-from otpe.runs.load import load
 from otpe.runs.optimizers import OPTIMIZERS, check_optimizer
 from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import StreamLearner
@@ -36,7 +36,8 @@ USED_BY = {
     **dict.fromkeys(("dt", "binary", "pool", "on_bad"), ("recordings", *EVENTS)),
     "changes": ("randman", "recordings"),
 }
-NETWORK = ("hidden", "leak", "threshold", "reset", "surrogate", "slope")
+NETWORK = tuple(name for name in settings.NETWORK if not name.startswith("conv"))
+LOSS = ("loss", "rate", "rate_weight")
 
 
 def kind(config: StreamConfig) -> str:
@@ -82,7 +83,9 @@ def checked(config: StreamConfig) -> None:
     check.whole("seed", config.seed, 2**32)
     check.whole("epochs", config.epochs, 2**31)
     named_rule(config.rule)
-    check_optimizer(_as_train(config))
+    shared = _as_train(config)
+    check_optimizer(shared)
+    settings.check_loss(shared)
 
 
 def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
@@ -94,6 +97,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
         OPTIMIZERS[config.optimizer].make(config.learning_rate),
         config.seed,
         params=params,
+        loss=owned.NONE.loss_of(config),
         every=config.every,
         delay=config.delay,
         score_leak=1.0 if config.score_leak is None and kind(config) not in EVENTS else config.score_leak,
@@ -112,19 +116,19 @@ def _network(config: StreamConfig, width: int, classes: int) -> tuple[Network, A
                 f"{name} is {getattr(config, name)!r}, but the network is that of start, {config.start}. Leave {name}"
                 " out, or start."
             )
-    result = load(config.start)
-    inputs = result.net.layers[0].in_shape
-    if inputs != (width,) or result.net.classes < classes:
+    net, params = starts.read(Path(config.start))
+    inputs = net.layers[0].in_shape
+    if inputs != (width,) or net.classes < classes:
         raise ValueError(
-            f"start is {str(config.start)!r}, whose network takes {list(inputs)} inputs and has {result.net.classes}"
-            f" outputs, but the stream has {width} and {classes} classes."
+            f"start is {str(config.start)!r}, whose network takes {list(inputs)} inputs and has {net.classes} outputs,"
+            f" but the stream has {width} and {classes} classes."
         )
-    return result.net, result.params[0]
+    return net, params[0]
 
 
 def _as_train(config: StreamConfig) -> TrainConfig:
     """What both verbs have, for what both ask of it."""
-    shared = {name: getattr(config, name) for name in (*NETWORK, "optimizer", "learning_rate")}
+    shared = {name: getattr(config, name) for name in (*NETWORK, *LOSS, "optimizer", "learning_rate")}
     if config.slope is None and config.surrogate == "fast-sigmoid":
         shared["slope"] = SLOPE
     return TrainConfig(**shared)

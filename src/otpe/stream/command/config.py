@@ -62,8 +62,26 @@ class StreamConfig:
     # The network
     hidden: tuple[int, ...] = (128, 128)
     """Units of each hidden layer; none for a network of one layer."""
+    neuron: Literal["lif", "cuba", "adaptive"] = "lif"
+    """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while."""
     leak: float = 0.9
     """λ, the share of the membrane that is left after one step."""
+    leak_to: float | None = None
+    """Give every neuron its own leak, drawn evenly between leak and this number."""
+    current_leak: float = 0.8
+    """The share of the synaptic current that is left after one step (cuba)."""
+    adaptation_leak: float = 0.97
+    """The share of the raised threshold that is left after one step (adaptive)."""
+    adaptation_strength: float = 1.0
+    """How far spikes raise the threshold (adaptive)."""
+    learn_leak: Literal["no", "layer", "neuron"] = "no"
+    """Train the leak: one number per layer, or one per neuron."""
+    learn_current_leak: Literal["no", "layer", "neuron"] = "no"
+    """The same for current_leak (cuba)."""
+    learn_adaptation_leak: Literal["no", "layer", "neuron"] = "no"
+    """The same for adaptation_leak (adaptive)."""
+    readout: Literal["spiking", "integrator"] = "spiking"
+    """Output neurons: of the same kind as the hidden ones, or leaky integrators, whose output is their membrane."""
     threshold: float = 0.5
     """Where a neuron spikes."""
     reset: Literal["subtract", "zero", "none"] = "subtract"
@@ -73,11 +91,19 @@ class StreamConfig:
     slope: float | None = None
     """Of the surrogate; the width of triangular and gaussian. By default 10 for fast-sigmoid, else each one's own."""
     start: Path | None = None
-    """Begin with the network and the best weights of this run of otpe train."""
+    """Begin with the network and the best weights of this run of otpe train, or with those of this file of
+    otpe.save."""
 
     # Learning
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules(), one that learns online."""
+    loss: str = "rule"
+    """spikes: cross-entropy of the output spikes; leaky: of their leaky sum; membrane: of the membranes of an
+    integrator; mse: squared error; rule: leaky for the F- rules, spikes for all others."""
+    rate: float = 0.0
+    """The share of the neurons of a hidden layer that should spike at each time step. Needs rate_weight."""
+    rate_weight: float = 0.0
+    """Adds this number times (rate − share that spiked)² of every hidden layer to the loss of a time step."""
     optimizer: str = "adam"
     """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
     learning_rate: float = 1e-4

@@ -131,7 +131,7 @@ class Run:
     told: int = 0  # the step of the last line of metrics, or where this process began
 
     def __post_init__(self) -> None:
-        names = guards.layer_names(self.learner.net.depth)
+        names = guards.watched(self.learner.net)
         self.looked = self.place.steps
         self.guard = guards.RateGuard(names, lambda text: self.line.say(f"otpe: warning: {text}"))
 
@@ -201,10 +201,11 @@ class Run:
             raise saved.not_finite(self.folder.checkpoints, error.step) from None
         except BrokenError as error:
             self._tell_and_save()
-            raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {self._how_to_go_on()}") from None
+            dropped = "" if standard is None else standard.dropped()
+            raise BrokenError(f"{self._where()}: {str(error).rstrip('.')}. {dropped}{self._how_to_go_on()}") from None
         if wish.number is not None and self.place.steps != config.steps:
             self._tell_and_save()
-            dropped = "" if standard is None else standard.dropped
+            dropped = "" if standard is None else standard.dropped()
             stopped = f"stopped {self._where()}, and saved. {dropped}{self._how_to_go_on()}"
             raise signals.StoppedError(wish.number, stopped)
         self._finish()

@@ -52,9 +52,9 @@ class Standard:
             self._take(piece, limit)
         return self._lines.popleft()
 
-    @property
     def dropped(self) -> str:
-        """Lines that were read and not handed out, in a sentence; empty where there are none."""
+        """Stop. Lines that were read and not handed out, in a sentence; empty where there are none."""
+        self.stopping = lambda: True
         with suppress(OSError):
             while piece := self._next():
                 self._take(piece, sys.maxsize)

@@ -1,0 +1,174 @@
+"""Few networks with much in them: every neuron with every reset, every surrogate, leaks of every kind, and every map."""
+
+from functools import lru_cache
+
+import jax.numpy as jnp
+from theory.own_neuron import AlphaSynapse, Drifting
+
+import otpe
+from otpe import layers
+from otpe.neurons import AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
+from otpe.testing import assert_live, autodiff, scenario_on
+
+
+def exponential(d):
+    return jnp.exp(-2 * jnp.abs(d))
+
+
+def flat(d):
+    """A surrogate that is the same everywhere."""
+    return jnp.full_like(d, 0.3)
+
+
+def plane():
+    """All four neurons, all leaks trained: one per layer, one per neuron, and one per neuron from a drawn start."""
+    return otpe.network((2, 7, 7), [
+        (layers.conv(3, 3, stride=2), CubaLIF(Uniform(0.6, 0.9), 0.7, surrogate=otpe.arctan(), learn_leak=True,
+                                              learn_current_leak=True)),
+        (layers.avg_pool(2) >> layers.conv(4, 1), AdaptiveLIF(0.9, 0.8, 0.7, surrogate=otpe.gaussian(), reset="zero",
+                                                              learn_leak=True, learn_adaptation_leak="neuron")),
+        (layers.flatten() >> layers.dense(6), otpe.LIF(0.8, surrogate=otpe.fast_sigmoid(3.0), learn_leak=True)),
+        (layers.dense(4), LeakyIntegrator(0.9, learn_leak=True)),
+    ])  # fmt: skip
+
+
+def line():
+    """A map without a trace per weight, leaks that differ and are not trained, an output with two poles."""
+    ring = [[i == j or (i + 1) % 12 == 2 * j for j in range(6)] for i in range(12)]
+    return otpe.network((2, 9), [
+        (layers.conv(3, 3, stride=2), AdaptiveLIF(0.9, Uniform(0.5, 0.95), 0.6, surrogate=otpe.fast_sigmoid(4.0))),
+        (layers.flatten() >> layers.masked(ring), otpe.LIF(Uniform(0.5, 0.95, seed=3), reset="zero",
+                                                           surrogate=otpe.superspike(3.0))),
+        (layers.dense(5), CubaLIF(0.7, PerNeuron([0.5, 0.9, 0.8, 0.3, 0.6]),
+                          surrogate=otpe.triangular(3.0))),
+        (layers.dense(3), CubaLIF(0.8, 0.6, threshold=0.8, surrogate=otpe.arctan(), learn_leak="neuron",
+                                  learn_current_leak="neuron")),
+    ])  # fmt: skip
+
+
+def unreset():
+    """No neuron resets, and a hidden layer does not spike at all."""
+    options = {"reset": "none", "surrogate": exponential, "learn_leak": True}
+    return otpe.network(5, [
+        (layers.dense(6), otpe.LIF(0.5, **options)),
+        (layers.dense(5), CubaLIF(0.6, 0.5, **options)),
+        (layers.dense(4), LeakyIntegrator(0.6, learn_leak=True)),
+        (layers.dense(3), AdaptiveLIF(0.7, 0.9, 2.0, learn_adaptation_leak=True, **options)),
+    ])  # fmt: skip
+
+
+def short():
+    """Two layers: a current-based one that is set to zero, and an adaptive output that subtracts."""
+    return otpe.network(6, [
+        (layers.dense(7), CubaLIF(0.8, 0.9, reset="zero", surrogate=otpe.fast_sigmoid(5.0), learn_current_leak=True)),
+        (layers.dense(4), AdaptiveLIF(0.9, 0.95, 1.5, surrogate=otpe.superspike(2.0, scaled=False),
+                                      learn_leak="neuron", learn_adaptation_leak="neuron")),
+    ])  # fmt: skip
+
+
+NETWORKS = {"plane": plane, "line": line, "unreset": unreset, "short": short}
+
+
+@lru_cache(maxsize=16)
+def live(make, steps=8, batch=2, seed=1):
+    """A live mini-batch on the network of a function, the same one in every test."""
+    case = scenario_on(make(), steps, batch, seed=seed)
+    assert_live(case)
+    return case
+
+
+@lru_cache(maxsize=256)
+def learned(make, rule, readout=None):
+    """Loss and gradient by the whole-sequence form of a rule, computed once for all tests."""
+    return otpe.gradients(*live(make), rule=otpe.rule(rule, readout=readout))
+
+
+@lru_cache(maxsize=32)
+def exact(make, readout="spikes"):
+    """The same by the oracle."""
+    return autodiff(*live(make), readout=readout)
+
+
+def forgetful():
+    """All leaks are 0."""
+    cuba = CubaLIF(0.0, 0.0, surrogate=otpe.arctan())
+    return otpe.network(4, [(layers.dense(5), cuba), (layers.dense(4), otpe.LIF(0.0)), (layers.dense(3), cuba)])
+
+
+def linear():
+    """A constant surrogate and no reset, through several poles; trained leaks."""
+    options = {"reset": "none", "surrogate": flat, "learn_leak": True}
+    return otpe.network((2, 6), [
+        (layers.conv(2, 3), CubaLIF(0.8, 0.5, learn_current_leak=True, **options)),
+        (layers.flatten() >> layers.dense(5), CubaLIF(0.6, 0.7, learn_current_leak=True, **options)),
+        (layers.dense(5), otpe.LIF(0.7, **options)),
+        (layers.dense(3), CubaLIF(0.75, 0.4, learn_current_leak=True, **options)),
+    ])  # fmt: skip
+
+
+def linear_readout():
+    """The same with hidden layers below a membrane."""
+    options = {"reset": "none", "surrogate": flat}
+    return otpe.network(4, [
+        (layers.dense(5), otpe.LIF(0.7, **options)),
+        (layers.dense(5), CubaLIF(0.6, 0.7, **options)),
+        (layers.dense(3), LeakyIntegrator(0.9)),
+    ])  # fmt: skip
+
+
+def one_cuba():
+    return otpe.network((2, 3), [(layers.flatten() >> layers.dense(4), CubaLIF(0.9, 0.7, surrogate=otpe.arctan(),
+                                                                                learn_leak=True, learn_current_leak=True))])  # fmt: skip
+
+
+def one_adaptive():
+    return otpe.network(6, [(layers.dense(4), AdaptiveLIF(0.9, 0.8, surrogate=otpe.arctan(), learn_leak=True,
+                                                          learn_adaptation_leak=True))])  # fmt: skip
+
+
+def adaptive_below_cuba():
+    return otpe.network((2, 6), [
+        (layers.conv(2, 3), AdaptiveLIF(0.9, 0.8, reset="zero", surrogate=otpe.arctan(), learn_leak="neuron")),
+        (layers.flatten() >> layers.dense(4), CubaLIF(0.9, 0.6, surrogate=otpe.gaussian())),
+    ])  # fmt: skip
+
+
+def cuba_below_adaptive():
+    return otpe.network(5, [
+        (layers.dense(6), CubaLIF(Uniform(0.5, 0.9), 0.7, surrogate=otpe.arctan(), learn_current_leak=True)),
+        (layers.dense(4), AdaptiveLIF(0.9, 0.6, surrogate=otpe.gaussian())),
+    ])  # fmt: skip
+
+
+def fading():
+    """Small leaks, so that what is old soon sinks below rounding."""
+    return otpe.network(4, [
+        (layers.dense(5), CubaLIF(0.5, 0.4, surrogate=otpe.arctan(), learn_leak=True)),
+        (layers.dense(4), AdaptiveLIF(0.5, 0.5, surrogate=otpe.arctan())),
+        (layers.dense(3), CubaLIF(0.4, 0.5, surrogate=otpe.arctan())),
+    ])  # fmt: skip
+
+
+def membrane():
+    """An output that does not spike, for losses on what it holds."""
+    return otpe.network(4, [
+        (layers.dense(5), AdaptiveLIF(0.8, 0.7, surrogate=otpe.arctan(), learn_adaptation_leak=True)),
+        (layers.dense(5), CubaLIF(0.7, 0.6, surrogate=otpe.arctan(), learn_leak="neuron")),
+        (layers.dense(3), LeakyIntegrator(0.8, learn_leak=True)),
+    ])  # fmt: skip
+
+
+def own():
+    """A user's own neurons beside ours; a map without parameters whose neurons have some."""
+    return otpe.network((1, 4, 4), [
+        (layers.sum_pool(2), otpe.LIF(0.8, surrogate=otpe.arctan(), learn_leak=True)),
+        (layers.flatten() >> layers.dense(5), AlphaSynapse()),
+        (layers.dense(4), Drifting(0.8)),
+        (layers.dense(3), AlphaSynapse(0.3, 0.6)),
+    ])  # fmt: skip
+
+
+def own_linear():
+    """Three poles above a layer."""
+    alpha = AlphaSynapse(reset=0.0, surrogate=flat)
+    return otpe.network(4, [(layers.dense(5), alpha), (layers.dense(4), alpha), (layers.dense(3), alpha)])
