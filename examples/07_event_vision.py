@@ -218,7 +218,7 @@ def record(args: argparse.Namespace, size: Size, net: otpe.Network, found: dict[
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", type=int, default=3, help="networks for each rule, with other weights and samples")
+    parser.add_argument("--networks", type=int, default=3, help="networks for each rule")
     parser.add_argument("--quick", action="store_true", help="small, and too short to learn")
     parser.add_argument("--leak", type=float, help="one leak for all hidden neurons, instead of one per channel")
     parser.add_argument("--search", action="store_true", help="try learning rates")

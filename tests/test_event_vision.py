@@ -1,0 +1,51 @@
+"""The example of event vision runs from start to end, and the page shows the numbers that were measured."""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import otpe
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def example(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return import_module("07_event_vision")
+
+
+def test_all_rules_learn_and_are_drawn(example, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(example, "EVERY", 2)
+    monkeypatch.setattr(example, "BATCH", 4)
+    monkeypatch.setattr(example, "QUICK", example.Size(grid=12, time_steps=3, channels=(2, 3), steps=4, test=8))
+    files = ["--json", str(tmp_path / "numbers.json"), "--figure", str(tmp_path / "figure")]
+    monkeypatch.setattr(sys, "argv", ["07_event_vision.py", "--quick", "--networks", "1", *files])
+    example.main()
+    found = json.loads((tmp_path / "numbers.json").read_text())
+    assert set(found["rules"]) == {"bptt", "otpe", "approx-otpe", "ottt"}
+    assert all(len(curve) == 2 for curves in found["accuracy"].values() for curve in curves)
+    assert (tmp_path / "figure" / "event-vision.png").exists()
+    table = capsys.readouterr().out
+    assert "| BPTT | 4 |" in table
+    assert "| OTPE | 12 |" in table, "an update at each time step"
+
+
+def test_hidden_layers_spike_from_the_start(example):
+    net, data = example.network(example.WHOLE), example.shapes(example.WHOLE)
+    *hidden, _ = net.record(example.start(net, 0), data.batch(0, 0, 8).spikes)
+    assert all(0.01 < float(spikes.mean()) < 0.5 for spikes in hidden)
+    assert otpe.state_bytes(net, "approx-otpe").traces < otpe.state_bytes(net, "otpe").traces / 10
+
+
+def test_the_table_in_the_docs_is_that_of_the_file(example):
+    page = (ROOT / "docs" / "event-vision.md").read_text(encoding="utf-8")
+    for name in ("event-vision", "event-vision-one-leak"):
+        found = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+        size = example.Size(**{field: found["settings"][field] for field in example.Size._fields})
+        assert example.table(found["rules"], size) in page
+        assert found["command"] in page
+        assert found["settings"]["learning_rates"] == example.RATES
