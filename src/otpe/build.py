@@ -52,6 +52,6 @@ def _pair(i: int, pair: Any) -> tuple[Any, Any]:
             f"layer {i}: the map is {layer!r}, expected one such as otpe.layers.dense(10), or an object with in_shape,"
             " out_shape, init and apply."
         )
-    if isinstance(neurons, type) or not (hasattr(neurons, "step") or hasattr(neurons, "fire")):
+    if isinstance(neurons, type) or not hasattr(neurons, "step"):
         raise TypeError(f"layer {i}: the neurons are {neurons!r}, expected neurons such as otpe.LIF(0.9).")
     return layer, neurons

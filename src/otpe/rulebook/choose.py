@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from otpe import check, neurons
 from otpe.engine import Backend, Engine, Precision, engine
-from otpe.layers import LinearMap, WeightRows
+from otpe.layers import WeightRows
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import stages
@@ -110,17 +110,17 @@ def _kind(
         return WeightTraces
     if choice == "auto":
         K = window(net, rule, i) if steps is None else steps
-        choice = "factored" if _factored_is_less_work(layer, K, batch, how) else "dense"
+        choice = "factored" if _factored_is_less_work(layer, math.prod(layer.out_shape), K, batch, how) else "dense"
     return FactoredTraces if choice == "factored" else WeightTraces
 
 
-def _factored_is_less_work(layer: LinearMap, window: int, batch: int, how: Engine) -> bool:
+def _factored_is_less_work(layer: WeightRows, outputs: int, window: int, batch: int, how: Engine) -> bool:
     """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
 
     Where that pays was measured: on a CPU (benchmarks/results/online-cpu.json), with several samples, from two inputs
     per step on; on a GPU, only where the traces are too large to be gone through in a few microseconds.
     """
-    weights = math.prod(layer.in_shape) * math.prod(layer.out_shape)
-    if how.backend != "plain" and weights * batch <= 2**21:
+    inputs = layer.rows - 1  # that a neuron listens to
+    if how.backend != "plain" and inputs * outputs * batch <= 2**21:
         return False
-    return batch >= 8 and 2 * window <= math.prod(layer.in_shape)
+    return batch >= 8 and 2 * window <= inputs

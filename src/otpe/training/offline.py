@@ -19,7 +19,8 @@ from otpe.rulebook.named import rule_and_loss
 
 Form = Literal["whole", "steps"]
 MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
-ROWS = 1280  # time steps times samples that a CPU works on at a time
+ROWS = 1280  # time steps times samples that a CPU works on at a time, and
+NUMBERS = 1_340_000  # of outputs of all layers; both measured
 
 
 def gradients(
@@ -80,12 +81,14 @@ def _shares(mask: Array, params: Any) -> Array:
 def _plan(plan: whole.Plan, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
     """How many steps at a time, if not all."""
     steps, batch = x.shape[:2]
-    numbers = 4 * sum(math.prod(layer.out_shape) for layer in plan.net.layers)  # per neuron about s, v, ḡ and q
+    neurons = sum(math.prod(layer.out_shape) for layer in plan.net.layers)
+    numbers = 4 * neurons  # per neuron about s, v, ḡ and q
     step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
     if chunk is not None or steps * step > MEMORY:
         return plan._replace(chunk=chunk or max(1, MEMORY // step))
-    if how.backend == "plain" and steps * batch > ROWS:
-        return plan._replace(chunk=max(1, ROWS // batch), keep=True)
+    rows = min(ROWS, NUMBERS // neurons)
+    if how.backend == "plain" and steps * batch > rows:
+        return plan._replace(chunk=max(1, rows // batch), keep=True)
     return plan
 
 
