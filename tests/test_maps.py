@@ -13,7 +13,19 @@ from theory.cases import LOCAL
 import otpe
 from otpe import layers
 from otpe.build import network
-from otpe.layers import Composition, Conv, WeightRows, avg_pool, conv, dense, flatten, grouped, masked, sum_pool
+from otpe.layers import (
+    Composition,
+    Conv,
+    WeightRows,
+    avg_pool,
+    conv,
+    convolution,
+    dense,
+    flatten,
+    grouped,
+    masked,
+    sum_pool,
+)
 from otpe.summary import table
 from otpe.testing import check_layer, relative_error
 
@@ -111,6 +123,20 @@ def test_a_convolution_is_the_direct_sum(shape, size, stride, padding, pads, dil
     assert relative_error(given, wanted) < 1e-10
 
 
+@pytest.mark.parametrize("samples", [3, 6, 7, 13])
+@pytest.mark.parametrize("stride", [1, (2, 3)])
+def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stride):
+    """On a CPU as products of matrices, a few samples at a time; elsewhere XLA's own. Forward and both transposes."""
+    layer = conv(4, (3, 2), stride, padding=1, groups=2, dilation=(2, 1)).on((4, 7, 6))
+    monkeypatch.setattr(convolution, "BLOCK", 3 * 4 * 6 * np.prod(layer.out_shape[1:]))  # three samples
+    x, kernel, m = map(jnp.asarray, randoms((samples, 4, 7, 6), (4, 2, 3, 2), (samples, *layer.out_shape)))
+    given, back = jax.vjp(layer._by_patches, kernel, x)
+    wanted, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
+    assert relative_error((given, back(m)), (wanted, wanted_back(m))) < 1e-10
+    transposed = jax.linear_transpose(lambda kernel: layer._by_patches(kernel, x), kernel)(m)
+    assert relative_error(transposed, wanted_back(m)[:1]) < 1e-10
+
+
 @pytest.mark.parametrize(("spec", "scale"), [(avg_pool((2, 3), (2, 1)), 1 / 6), (sum_pool((2, 3), (2, 1)), 1)])
 def test_pooling_is_the_direct_sum(spec, scale):
     (x,) = randoms((2, 3, 7, 5))
@@ -192,6 +218,14 @@ def test_bptt_is_autodiff(case):
         return optax.softmax_cross_entropy_with_integer_labels(out, jnp.broadcast_to(labels, out.shape[:2])).mean()
 
     assert relative_error(otpe.gradients(*case, rule="bptt"), jax.value_and_grad(loss)(params)) < 1e-10
+
+
+def test_several_networks_learn_side_by_side(case):
+    net, params, spikes, labels = case
+    wanted = otpe.gradients(*case, rule="ottt")
+    pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), params)
+    given = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
+    assert relative_error(jax.tree.map(lambda g: g[0], given), wanted) < 1e-10
 
 
 @pytest.mark.parametrize("traces", ["dense", "factored"])

@@ -1,9 +1,9 @@
 """Convolutions over a line or a plane, channel first, as torch and NIR have them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,7 @@ from jax import Array
 from otpe import check
 from otpe.layers.compose import Chains, Shape, Spec, shown
 
+BLOCK = 2**18  # numbers in a block of patches: a megabyte in float32
 Axes = int | tuple[int, ...]  # one number for all axes, or one per axis
 
 
@@ -49,10 +50,27 @@ class ConvLayer(Chains):
         return Conv(lecun_normal(key, shape, dtype), jnp.zeros(self.channels, dtype) if self.bias else None)
 
     def apply(self, params: Conv, x: Array, one: Array | float = 1.0) -> Array:
-        c = jax.lax.conv_general_dilated(
-            x, params.kernel, self.stride, self.padding, rhs_dilation=self.dilation, feature_group_count=self.groups
-        )
+        # On a CPU, XLA's own convolution is up to ten times slower within a loop: see benchmarks/conv_products.py.
+        c = jax.lax.platform_dependent(params.kernel, x, cpu=self._by_patches, default=self._by_convolution)
         return c if params.bias is None else c + one * params.bias.reshape(-1, *(1,) * len(self.size))
+
+    def _by_convolution(self, kernel: Array, x: Array) -> Array:
+        return jax.lax.conv_general_dilated(
+            x, kernel, self.stride, self.padding, rhs_dilation=self.dilation, feature_group_count=self.groups
+        )
+
+    def _by_patches(self, kernel: Array, x: Array) -> Array:
+        """As products of matrices, of a block of samples at a time, so that its patches stay in a CPU's caches."""
+        positions = self.out_shape[1:]
+        weights = kernel.reshape(self.groups, self.channels // self.groups, -1)
+
+        def block(x: Array) -> Array:
+            patches = self._patches(jnp.moveaxis(x, 0, -1))
+            c = jnp.matmul(weights, patches.reshape(*patches.shape[:2], -1))
+            return jnp.moveaxis(c.reshape(self.channels, *positions, -1), -1, 0)
+
+        numbers = self.groups * weights.shape[-1] * math.prod(positions)
+        return _in_blocks(block, x, max(1, BLOCK // numbers))
 
     # A trace per weight: one row per weight of an output channel's kernel, and a last one for the bias.
 
@@ -62,10 +80,7 @@ class ConvLayer(Chains):
 
     def to_rows(self, x: Array) -> Array:
         """[N, rows, 1, *positions]; for groups, which see different inputs, [N, rows, channels, *positions]."""
-        x = jnp.pad(x, ((0, 0), (0, 0), *self.padding))
-        taps = jnp.stack([x[(..., *self._window(tap))] for tap in product(*map(range, self.size))], axis=2)
-        positions = taps.shape[3:]
-        rows = taps.reshape(x.shape[0], self.groups, -1, *positions).swapaxes(1, 2)
+        rows = jnp.moveaxis(self._patches(jnp.moveaxis(x, 0, -1)), (-1, 1, 0), (0, 1, 2))
         if self.groups > 1:
             rows = jnp.repeat(rows, self.channels // self.groups, axis=2)
         return jnp.concatenate([rows, jnp.ones_like(rows[:, :1])], axis=1) if self.bias else rows
@@ -75,11 +90,26 @@ class ConvLayer(Chains):
         kernel, bias = (dw[:, :-1], dw[:, -1]) if self.bias else (dw, None)
         return Conv(kernel.reshape(self.channels, -1, *self.size), bias)
 
-    def _window(self, tap: tuple[int, ...]) -> tuple[slice, ...]:
-        """The inputs that one weight of the kernel sees, over all positions."""
-        starts = [k * d for k, d in zip(tap, self.dilation, strict=True)]
-        counts = self.out_shape[1:]
-        return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, counts, self.stride, strict=True))
+    def _patches(self, x: Array) -> Array:
+        """What each weight of a channel's kernel sees: [C, *in, N] to [groups, rows without bias, *positions, N]."""
+        filled = [(a, b + -n % s) for (a, b), n, s in zip(self.padding, self.padded, self.stride, strict=True)]
+        phases = self._phases(jnp.pad(x, ((0, 0), *filled, (0, 0))))
+
+        def window(tap: tuple[int, ...]) -> Array:
+            starts = [divmod(k * d, s) for k, d, s in zip(tap, self.dilation, self.stride, strict=True)]
+            along = [slice(start, start + n) for (start, _), n in zip(starts, self.out_shape[1:], strict=True)]
+            return phases[tuple(phase for _, phase in starts)][:, *along]
+
+        seen = jnp.stack([window(tap) for tap in product(*map(range, self.size))], axis=1)
+        return seen.reshape(self.groups, -1, *seen.shape[2:])
+
+    def _phases(self, x: Array) -> dict[tuple[int, ...], Array]:
+        """For a stride s, each s-th input from the first on, from the second on, and so on: there the stride is 1."""
+        axes, counts = len(self.stride), [n // s for n, s in zip(x.shape[1:-1], self.stride, strict=True)]
+        x = x.reshape(len(x), *chain(*zip(counts, self.stride, strict=True)), x.shape[-1])
+        x = jnp.moveaxis(x, range(2, 2 + 2 * axes, 2), range(axes)).reshape(-1, len(x), *counts, x.shape[-1])
+        phases = jax.lax.split(x, (1,) * len(x))  # its transpose is one copy, and that of slices a sum of many
+        return {which: phase[0] for which, phase in zip(product(*map(range, self.stride)), phases, strict=True)}
 
     @property
     def padded(self) -> list[int]:
@@ -150,6 +180,20 @@ def conv(
         return layer
 
     return Spec(call, make)
+
+
+def _in_blocks(linear: Callable[[Array], Array], x: Array, most: int) -> Array:
+    """A linear function of samples [N, …], applied to blocks of at most so many."""
+    if len(x) <= most:
+        return linear(x)
+    divisors = [size for size in range((most + 1) // 2, most + 1) if len(x) % size == 0]
+    size = max(divisors, default=most)
+    missing = -len(x) % size
+    whole = jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x
+    # With `checkpoint`, the transpose makes the patches of a block again. It would keep those of all blocks else.
+    again = jax.checkpoint(linear, prevent_cse=False)
+    y = jax.lax.map(again, whole.reshape(-1, size, *x.shape[1:]))
+    return y.reshape(-1, *y.shape[2:])[: len(x)]
 
 
 def per_axis(call: str, value: Any, in_shape: Shape) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class PoolLayer(Chains):
         return ()
 
     def apply(self, params: tuple[()], x: Array, one: Array | float = 1.0) -> Array:
-        # Axis by axis as a sum of slices: on a CPU several times faster than `reduce_window`, see benchmarks/conv.py.
+        # Axis by axis as a sum of slices: on a CPU faster than `reduce_window`, see benchmarks/conv_products.py.
         for axis, (k, s) in enumerate(zip(self.size, self.stride, strict=True), start=2):
             last = (self.out_shape[axis - 1] - 1) * s + 1
             x = reduce(jnp.add, [jax.lax.slice_in_dim(x, tap, tap + last, s, axis) for tap in range(k)])

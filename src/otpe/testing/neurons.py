@@ -35,7 +35,7 @@ class Point(NamedTuple):
     before: list[Array]
     current: Array
     state: Any  # after the step
-    output: Array
+    output: np.ndarray
     J: np.ndarray  # of the arrays of the state, then the output, by the arrays of the state before, then the current
     A: np.ndarray  # what linearise says     [k, k, …]
     b: np.ndarray  # [k]
@@ -180,7 +180,8 @@ def check_poles(case: Case) -> None:
     )
     if hasattr(case.kind, "poles"):
         return
-    leaks = np.array([[_number(a) for a in row] for row in states.rows(neurons.leak_matrix(case.kind, None, case.shape))])
+    rows = states.rows(neurons.leak_matrix(case.kind, None, case.shape))
+    leaks = np.array([[_number(a) for a in row] for row in rows])
     z, filters = np.array(case.points[0].b, float), np.zeros(len(poles))
     for n in range(8):
         passed = float(n == 0)
@@ -278,8 +279,8 @@ def _entries(case: Case) -> list[str]:
                      case.points[0])  # fmt: skip
     if wrong:
         return wrong
-    P = [_to_states(point) for point in case.quiet]
-    if any(part is None for part in P):
+    P = [part for part in map(_to_states, case.quiet) if part is not None]
+    if len(P) < len(case.quiet):
         return []
     found = {}
     for t, point in enumerate(case.points[:-1]):

@@ -199,7 +199,8 @@ def _each(function: Any, logits: Array, target: Array) -> Array:
         wanted = jax.nn.one_hot(target, logits.shape[-1], dtype=logits.dtype) if whole else target
         return ((logits - wanted) ** 2).mean(-1)
     if callable(function):
-        return jnp.stack([function(at, y) for at, y in zip(logits, target, strict=True)])
+        each: list[Any] = [function(at, y) for at, y in zip(logits, target, strict=True)]
+        return jnp.stack(each)
     right = jnp.take_along_axis(logits, target[..., None], -1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - right
 
