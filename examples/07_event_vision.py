@@ -1,6 +1,6 @@
 """Event vision: a convolutional network learns, online, in which direction a shape moves.
 
-    python examples/07_event_vision.py                       # about ten minutes on 2 cores
+    python examples/07_event_vision.py                       # about a quarter of an hour on 2 busy cores
     python examples/07_event_vision.py --quick               # seconds, and too short to learn
     python examples/07_event_vision.py --leak 0.7            # one leak for all neurons
     python examples/07_event_vision.py --search              # the learning rates that were tried, on other samples
@@ -9,8 +9,8 @@
 OTPE, Approx OTPE and OTTT update the weights at every time step, in memory that does not grow with time. BPTT updates
 them once per mini-batch, after the last step. All rules start from the same weights and see the same mini-batches.
 
-One frame does not tell a direction: what counts is which events came before. A neuron weights the past by its leak, so
-a layer needs fast and slow neurons to compare the present with the past. Each channel has a leak of its own.
+One frame does not tell a direction: what counts is which events came before. Each channel has a leak of its own, so
+that fast and slow neurons see the same events. Rules with a trace per input replace these leaks by their mean.
 """
 
 import argparse

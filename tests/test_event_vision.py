@@ -41,6 +41,17 @@ def test_hidden_layers_spike_from_the_start(example):
     assert otpe.state_bytes(net, "approx-otpe").traces < otpe.state_bytes(net, "otpe").traces / 10
 
 
+def test_otpe_is_exact_below_outputs_that_do_not_spike(example):
+    size = example.QUICK
+    net, data = example.network(size), example.shapes(size)
+    params, (spikes, labels) = example.start(net, 0), data.batch(0, 0, 8)
+    exact, given = (
+        otpe.gradients(net, params, spikes, labels, rule=rule, loss=example.LOSS)[1] for rule in ("bptt", "otpe")
+    )
+    assert otpe.testing.relative_error(given[1:], exact[1:]) < 1e-4
+    assert otpe.testing.relative_error(given[:1], exact[:1]) > 0.1, "the first convolution is estimated"
+
+
 def test_the_table_in_the_docs_is_that_of_the_file(example):
     page = (ROOT / "docs" / "event-vision.md").read_text(encoding="utf-8")
     for name in ("event-vision", "event-vision-one-leak"):

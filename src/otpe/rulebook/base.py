@@ -10,7 +10,7 @@ whole sequence   start / backward           backwards in time, one number per ne
 In the whole-sequence form the gradient of the weights is Σ_t x_t ⊗ κ_t, so `backward` returns κ and the signal m.
 Everything here is elementwise; loops over time, matrix products and storage belong to the drivers.
 
-Symbols, everywhere in this folder. A, b and h are explained in `neurons.py`:
+Symbols, everywhere in this folder. A, b and h are explained in `otpe.neurons`:
 
   q_t  learning signal that reaches the layer: ∂loss_t/∂s_t as estimated from above
   m_t  what the layer sends down: the layer below receives q_t = m_t Wᵀ
