@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from otpe.networks import Network
 
 
+CAPTION = "Traces: bytes per sample in float32, per input as OTTT keeps them, per weight as OSTL does."
+
+
 def table(net: "Network") -> str:
     """One line per layer: its map, neurons, output shape and parameters, and the bytes of its traces per sample.
 
@@ -28,7 +31,8 @@ def table(net: "Network") -> str:
         for i, (layer, neuron, number) in enumerate(zip(net.layers, net.neurons, numbers, strict=True))
     ]
     totals = [sum(n for n in column if n is not None) for column in zip(*numbers, strict=True)]
-    return tables.columns([head, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
+    table = tables.columns([head, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
+    return f"{table}\n{CAPTION}"
 
 
 def _trained(layer: Any, neuron: Any) -> int:
@@ -47,10 +51,13 @@ def _trace_bytes(layer: Any, neuron: Any) -> tuple[int, int | None]:
 
 
 def _neurons(neuron: Any) -> str:
-    name, leak = type(neuron).__name__, getattr(neuron, "leak", None)
-    if leak is None:
-        return name
-    return f"{name} {leak:.4g}" if isinstance(leak, float) else f"{name} {leak}"
+    """Such as "CubaLIF 0.9 learned, 0.8": the leaks of a neuron of ours, the leak of another one."""
+    leaks = []
+    for name in getattr(neuron, "LEAKS", ("leak",)):
+        leak = getattr(neuron, name, None)
+        shown = f"{leak:.4g}" if isinstance(leak, float) else "" if leak is None else str(leak)
+        leaks.append(shown + " learned" * bool(getattr(neuron, f"learn_{name}", False)))
+    return f"{type(neuron).__name__} {', '.join(leaks)}".strip()
 
 
 def _shown(number: int | None) -> str:

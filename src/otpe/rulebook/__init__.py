@@ -1,7 +1,7 @@
 """The learning rules. README.md in this folder is the map."""
 
 from otpe.rulebook.approx import Approx
-from otpe.rulebook.base import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence
+from otpe.rulebook.base import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence, cascade, scalar
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.choose import stepper
 from otpe.rulebook.named import rule, rules
@@ -12,5 +12,5 @@ from otpe.rulebook.rtrl import Rtrl
 
 __all__ = [
     "Approx", "Bptt", "Decays", "Emission", "LocalRule", "NonLocal", "Now", "Ostl", "Otpe", "Ottt", "PerStep", "Rtrl",
-    "Rule", "WholeSequence", "rule", "rules", "stepper",
+    "Rule", "WholeSequence", "cascade", "rule", "rules", "scalar", "stepper",
 ]  # fmt: skip
