@@ -115,7 +115,7 @@ def test_a_run_that_began_with_given_weights_goes_on_without_them(tmp_path, trai
     shutil.rmtree(source)
     assert otpe.train(replace(config, resume=True)).steps == 8
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 0
-    with pytest.raises(FileExistsError, match=r"start was '.*source', now is None"):
+    with pytest.raises(FileExistsError, match=r"start was '.*, now is None"):
         otpe.train(replace(config, resume=True, start=None))
 
 
