@@ -9,10 +9,17 @@ from otpe.networks import Network
 from otpe.stream.programs import NO_LABEL
 
 
+_lowest, _highest = np.minimum.reduce, np.maximum.reduce
+
+
 def step(net: Network, x: Any) -> np.ndarray:
     """Spikes of one time step [n_in], as 32-bit numbers of their own."""
-    found = _numbers(x, "x")
     want = net.layers[0].in_shape
+    if type(x) is np.ndarray and x.dtype == np.float32 and x.shape == want:  # the usual case, in half the time
+        made = x.copy()
+        if _lowest(made, axis=None) >= 0 and _highest(made, axis=None) < np.inf:
+            return made
+    found = _numbers(x, "x")
     if found.shape != want:
         raise ValueError(
             f"x has the shape {list(found.shape)}, expected {list(want)}: one time step of the network's inputs."
@@ -34,6 +41,8 @@ def steps(net: Network, xs: Any) -> np.ndarray:
 
 def label(net: Network, given: Any, loss: Loss = DEFAULT) -> np.ndarray:
     """One label as a 32-bit number, or a row of real numbers [classes] for a loss that takes them."""
+    if type(given) is int and 0 <= given < net.classes:
+        return np.array(given, np.int32)
     found = np.asarray(given)
     if loss.takes_reals and np.issubdtype(found.dtype, np.floating):
         return _targets(found, (net.classes,))

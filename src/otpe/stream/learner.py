@@ -44,6 +44,7 @@ REMEDY = (
     "Go on from a learner that was saved before, with a smaller learning rate, or with limit, the largest size that a"
     " weight may have"
 )
+LOSS = Told._fields.index("loss")
 BLOCKS = (1024, 128, 16, 1)  # steps in a program: few lengths are compiled, whatever blocks are given
 
 
@@ -180,8 +181,7 @@ class StreamLearner:
         x, y = inputs.step(self.net, x), inputs.label(self.net, label, self.loss)
         if self.delay:
             return float(self.learn_many(x[None], y).losses[0])
-        told = self._step(self._run.learn, x, y)
-        loss = float(told.loss)
+        loss = float(self._step(self._run.learn, x, y)[LOSS])
         if loss == inf:
             raise _not_finite(self.steps, self.steps)
         return loss
@@ -343,13 +343,13 @@ class StreamLearner:
     def _memory(self) -> Memory:
         return self._cell.memory
 
-    def _step(self, program: Program, *arrays: np.ndarray) -> Told:
-        """One time step, with a label where there is a second array."""
+    def _step(self, program: Program, *arrays: np.ndarray) -> tuple[Any, ...]:
+        """One time step, with a label where there is a second array. Returns the fields of `Told`."""
         forks.check()
         with self._lock:
             waiting, steps, labelled, begins = self._cell.host
             after = _Host(waiting, steps + 1, labelled + len(arrays) - 1, begins)
-            return Told(*self._cell.run(program, *arrays, host=after))
+            return self._cell.run(program, *arrays, host=after)
 
     def _later(self, xs: np.ndarray, labels: np.ndarray) -> Learned:
         """The present goes on with these steps, and what has waited long enough is learned from."""
