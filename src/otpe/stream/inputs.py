@@ -8,7 +8,6 @@ from otpe.losses import DEFAULT, Loss
 from otpe.networks import Network
 from otpe.stream.programs import NO_LABEL
 
-
 _lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 

@@ -365,17 +365,30 @@ class StreamLearner:
         return Learned(*(np.concatenate(each) for each in zip(*told, strict=True)))
 
     def _in_blocks(self, run: Program, *of_each: np.ndarray) -> Learned:
-        """In programs of a few lengths."""
+        """In programs of a few lengths. Each is looked at while the next one runs."""
         forks.check()
+        running: list[tuple[int, Any]] = []
         told, at, steps = [], 0, len(of_each[0])
         with self._lock:
             while at < steps:
                 size = next(size for size in BLOCKS if size <= steps - at)
-                told.append(self._block(run, [part[at : at + size] for part in of_each]))
+                before = self._cell.host.steps
+                running.append((before, self._block(run, [part[at : at + size] for part in of_each])))
                 at += size
+                if len(running) > 1:
+                    told.append(self._looked_at(*running.pop(0)))
+            told += [self._looked_at(*each) for each in running]
         return Learned(*(np.concatenate(parts) for parts in zip(*told, strict=True)))
 
-    def _block(self, run: Program, of_each: list[np.ndarray]) -> Learned:
+    def _looked_at(self, before: int, told: Any) -> Learned:
+        """The numbers of a block, if they are finite. `before`: steps taken before it."""
+        learned = Learned(*map(np.asarray, told))
+        bad = np.isinf(learned.losses)
+        if bad.any():
+            raise _not_finite(before + 1 + int(bad.argmax()), self._cell.host.steps)
+        return learned
+
+    def _block(self, run: Program, of_each: list[np.ndarray]) -> tuple[Any, ...]:
         waiting, steps, labelled, begins = self._cell.host
         count = len(of_each[0])
         if len(of_each) > 1:
@@ -384,11 +397,7 @@ class StreamLearner:
             xs = of_each[0]
             then, waiting = waiting.join(Waiting(*of_each), self.delay)
             of_each, begins = [xs, *then] if len(then.xs) else [xs], False
-        told = self._cell.run(run, *of_each, host=_Host(waiting, steps + count, labelled, begins))
-        learned = Learned(*map(np.asarray, told))
-        if np.isinf(learned.losses).any():
-            raise _not_finite(steps + 1 + int(np.isinf(learned.losses).argmax()), steps + count)
-        return learned
+        return self._cell.run(run, *of_each, host=_Host(waiting, steps + count, labelled, begins))
 
 
 def _traces(net: Network, rule: Rule) -> Any:

@@ -85,9 +85,17 @@ def programs(how: How) -> Programs:
     def block(step: Any) -> Program:
         def run(memory: Memory, *of_each: Array) -> tuple[Memory, Told]:
             memory, told = scan.loop(step, memory, of_each)
+            told = _flagged(told)
             sound = jnp.stack([jnp.isfinite(w).all() for w in jax.tree.leaves(memory.params)]).all()
             last = jnp.where(sound, told.loss[-1], jnp.inf)
             return memory, told._replace(loss=told.loss.at[-1].set(last))
+
+        return program(run)
+
+    def single(step: Any) -> Program:
+        def run(memory: Memory, *at: Array) -> tuple[Memory, Told]:
+            memory, told = step(memory, *at)
+            return memory, _flagged(told)
 
         return program(run)
 
@@ -100,13 +108,13 @@ def programs(how: How) -> Programs:
         memory, now = _look(how, memory, x)
         memory = jax.lax.cond(begins, partial(_rest, how), lambda m: m, memory)
         memory, told = mixed(memory, then, label)
-        return memory, now._replace(loss=told.loss)
+        return memory, now._replace(loss=_flagged(told).loss)
 
     ahead = partial(_look, how) if how.late else observe
     return Programs(
         predict=jax.jit(lambda leaves, x: ahead(whole(like, leaves), x)[1].scores),
-        observe=program(observe),
-        learn=program(learn),
+        observe=single(observe),
+        learn=single(learn),
         observe_many=block(lambda memory, at: observe(memory, *at)),
         learn_many=block(lambda memory, at: learn(memory, *at)),
         mixed_many=block(lambda memory, at: mixed(memory, *at)),
@@ -179,8 +187,12 @@ def _told(
         looked_at = sum([*small, *jax.tree.leaves(states)])  # NaN if one of them is not finite
         rates.append((s + 0 * looked_at).mean())
     out, total = outputs[-1].reshape(-1), jnp.stack(rates)
-    loss = jnp.where(jnp.isfinite(total.sum()), loss, jnp.inf)
-    return Told(how.score_leak * scores + out, loss.astype(scores.dtype), total, out)
+    return Told(how.score_leak * scores + out, jnp.asarray(loss, scores.dtype), total, out)
+
+
+def _flagged(told: Told) -> Told:
+    """With an infinite loss where rates show numbers that are not finite: of one step, or of many at once."""
+    return told._replace(loss=jnp.where(jnp.isfinite(told.rates.sum(-1)), told.loss, jnp.inf).astype(told.loss.dtype))
 
 
 def _settle(how: How, memory: Memory) -> Memory:
