@@ -108,7 +108,7 @@ def by_hand(net: otpe.Network, problem: Problem, xla: bool) -> Contestant:
         def step(membranes: Any, x: jax.Array) -> Any:
             after = []
             for layer, neuron, p, u in zip(net.layers, net.neurons, params, membranes, strict=True):
-                u, x, _ = neuron.fire(u, by_xla(layer, p, x) if xla else layer.apply(p, x))
+                u, x, _ = neuron.step(u, by_xla(layer, p, x) if xla else layer.apply(p, x))
                 after.append(u)
             return after, x
 
@@ -201,7 +201,10 @@ def ratios(rows: dict[str, dict]) -> None:
             mine = rows[f"otpe {rule}"]
             wall, processor = (mine[each] / row[each] for each in ("median_seconds", "processor_seconds"))
             print(f"{f'otpe {rule} / {name}':50}{wall:8.2f}{processor:12.2f}")
-    print("\nprocessor ms:", ", ".join(f"{n} {1e3 * r['processor_seconds']:.0f}" for n, r in rows.items()))
+    print(
+        "\nprocessor ms:",
+        ", ".join(f"{n} {1e3 * r['processor_seconds']:.0f}" for n, r in rows.items() if r["processor_seconds"]),
+    )
 
 
 def arguments() -> argparse.Namespace:

@@ -19,8 +19,8 @@ from otpe.rulebook.named import rule_and_loss
 
 Form = Literal["whole", "steps"]
 MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
-ROWS = 1280  # time steps times samples that a CPU works on at a time, and
-NUMBERS = 1_340_000  # of outputs of all layers; both measured
+ROWS = 1280  # time steps times samples that a CPU works on at a time
+ON_A_GRID = 2**18  # the same times neurons, for layers on a grid: their products are large for a single step already
 
 
 def gradients(
@@ -86,7 +86,8 @@ def _plan(plan: whole.Plan, how: Engine, chunk: int | None, params: Any, x: Arra
     step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
     if chunk is not None or steps * step > MEMORY:
         return plan._replace(chunk=chunk or max(1, MEMORY // step))
-    rows = min(ROWS, NUMBERS // neurons)
+    flat = all(len(layer.out_shape) == 1 for layer in plan.net.layers)
+    rows = ROWS if flat else ON_A_GRID // neurons
     if how.backend == "plain" and steps * batch > rows:
         return plan._replace(chunk=max(1, rows // batch), keep=True)
     return plan
