@@ -67,7 +67,7 @@ def is_described(path: str | Path) -> bool:
 
 
 def named(tree: Any) -> dict[str, Any]:
-    """Every leaf by its place, such as 0.kernel."""
+    """Every leaf by its place, such as params.0.kernel."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
 

@@ -67,11 +67,9 @@ def filters(net: Network, rule: Rule, layer: int) -> int:
     return sum(_poles(net, stage) for stage in above(net, rule, layer))
 
 
-def leaks(net: Network, layers: Sequence[Layer] | None) -> list[Matrix]:
-    """A⁰ of every layer; of an untrained network where no layers are given."""
-    values = [None] * net.depth if layers is None else [layer.values for layer in layers]
-    triples = zip(net.neurons, values, net.layers, strict=True)
-    return [neurons.leak_matrix(neuron, given, layer.out_shape) for neuron, given, layer in triples]
+def leaks(layers: Sequence[Layer]) -> list[Matrix]:
+    """A⁰ of every layer."""
+    return [neurons.leak_matrix(layer.kind, layer.values, layer.shape) for layer in layers]
 
 
 def largest_leaks(net: Network) -> list[tuple[float, ...]]:

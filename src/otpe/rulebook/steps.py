@@ -178,7 +178,7 @@ class Stepper:
         """The neurons move on, their traces not yet."""
         x = x.astype(jax.tree.leaves(params)[0].dtype)
         means = [layer.mean for layer in state.layers]  # of the step before
-        leaks = stages.leaks(self.net, bind(self.net, params))
+        leaks = stages.leaks(bind(self.net, params))
 
         def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Any]:
             after, output, moved = self._run_layer(layer, state.layers[layer.number], x, current, leaks, means)

@@ -86,7 +86,7 @@ class Task(NamedTuple):
 
     @property
     def leaks(self) -> list[Any]:
-        return stages.leaks(self.net, self.layers)
+        return stages.leaks(self.layers)
 
     @property
     def dtype(self) -> Any:

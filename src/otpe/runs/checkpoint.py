@@ -10,6 +10,7 @@ import numpy as np
 
 from otpe import contents, tensors
 from otpe.runs.loop import State
+from otpe.storage import named
 
 KIND = "checkpoint of a training run"
 
@@ -92,12 +93,6 @@ def advice(path: Path) -> str:
     if not others:
         return "There is no earlier checkpoint: start anew in another folder."
     return f"Move it away to go on from the one before it, {others[-1].name}."
-
-
-def named(tree: Any) -> dict[str, Any]:
-    """Every leaf by its place, such as params.0.kernel."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
 
 
 def numbers(leaf: Any) -> Any:

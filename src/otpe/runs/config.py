@@ -30,7 +30,7 @@ class Settings:
     manifolds: int = 0
     """Which manifolds, by number (t-randman, r-randman)."""
     draws: int = 1
-    """How many of those, counting on: the networks are spread over them evenly (t-randman, r-randman)."""
+    """Number of manifold draws. Networks are divided evenly among them (t-randman, r-randman)."""
     standardize: Literal["batch", "fixed"] = "batch"
     """Values by the extremes of each mini-batch, as the authors do, or by fixed ones (t-randman, r-randman)."""
     classes: int = 10
