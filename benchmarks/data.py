@@ -27,9 +27,9 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.bench.timing import race
 from otpe.datasets import heidelberg, manifolds
-from otpe.datasets.contract import shuffled
+from otpe.datasets.dataset import shuffled
+from otpe.lab.bench.points import race
 
 OPTIMIZER = optax.adamax(1e-3)
 POINTS, BATCH = 1000, 128
@@ -54,11 +54,11 @@ def main() -> None:
 
 def randman(args: argparse.Namespace) -> dict[str, float]:
     began = time.perf_counter()
-    sets = {encoding: otpe.datasets.randman(encoding) for encoding in ("time", "rate")}
+    sets = {encoding: otpe.datasets.manifolds(encoding) for encoding in ("time", "rate")}
     seconds = {"tables, made or read from the disk, s": time.perf_counter() - began}
     key = jax.random.key(0)
     calls = {f"{name}, ms": partial(data.sample, key, BATCH) for name, data in sets.items()}
-    calls["fixed extremes, time, ms"] = partial(otpe.datasets.randman(standardize="fixed").sample, key, BATCH)
+    calls["fixed extremes, time, ms"] = partial(otpe.datasets.manifolds(standardize="fixed").sample, key, BATCH)
     for call in calls.values():
         jax.block_until_ready(call())
     seconds |= {name: 1e3 * times.median for name, times in race(calls, args.seconds).items()}
@@ -109,7 +109,7 @@ def training(args: argparse.Namespace) -> dict[str, float]:
     start = (params, OPTIMIZER.init(params))
     found: dict[str, float] = {}
     for encoding in ("time", "rate"):
-        data = otpe.datasets.randman(encoding)
+        data = otpe.datasets.manifolds(encoding)
         one = data.batch(0, 0, BATCH)
         draw = {
             "on one batch": lambda data, step, one=one: one,

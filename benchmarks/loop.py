@@ -27,9 +27,9 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.bench.timing import call_seconds
-from otpe.runs import loop
-from otpe.runs.train import prepared
+from otpe.lab.bench.points import call_seconds
+from otpe.lab.runs import loop
+from otpe.lab.runs.train import prepared
 
 RATE = 1e-3
 
@@ -160,7 +160,7 @@ def ours(
 
 def material(name: str) -> tuple[otpe.Splits, otpe.Network]:
     if name == "randman":
-        data = otpe.datasets.randman("time")
+        data = otpe.datasets.manifolds("time")
         return otpe.Splits(data, data, data), otpe.dense([50, 128, 128, 10])
     random = np.random.default_rng(0)
     spikes, labels = random.random((50, 1000, 700)) < 0.12, np.arange(1000) % 20

@@ -1,6 +1,6 @@
 """The page in a browser: nothing fails, nothing is missing, nothing is fetched, and it fits on a phone."""
 
-from otpe.reporting.run import report
+from otpe.lab.report.page import report
 
 FIGURES = (
     "[...document.querySelectorAll('.panel svg')].map(x => x.getBoundingClientRect()).map(b => [b.width, b.height])"

@@ -17,7 +17,8 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli, networks
 from otpe.datasets import SpikeBatch, from_arrays
-from otpe.runs import config, settings
+from otpe.lab import settings
+from otpe.lab.runs import checks
 
 SMALL = arguments(TINY)  # for what is told only once the data is there
 BAD = [
@@ -102,7 +103,7 @@ BAD = [
     ([*SMALL, "--out", "a-file/below"], r"out is 'a-file/below', which cannot be made: Not a directory"),
 ]  # fmt: skip
 BAD += [
-    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in settings.COUNTS
+    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in checks.COUNTS
 ]
 
 
@@ -254,12 +255,12 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, capsys):
 
 
 def test_the_leak_is_that_of_the_paper_in_both_places():
-    assert config.PAPER_LEAK == networks.PAPER_LEAK
+    assert settings.PAPER_LEAK == networks.PAPER_LEAK
 
 
 def test_settings_import_no_jax():
     code = """
-import sys, otpe.runs.config
+import sys, otpe.lab.settings
 from otpe import cli
 for verb in ("train", "compare"):
     try:
