@@ -54,11 +54,11 @@ def main() -> None:
 
 def randman(args: argparse.Namespace) -> dict[str, float]:
     began = time.perf_counter()
-    sets = {encoding: otpe.datasets.manifolds(encoding) for encoding in ("time", "rate")}
+    sets = {encoding: otpe.datasets.randman(encoding) for encoding in ("time", "rate")}
     seconds = {"tables, made or read from the disk, s": time.perf_counter() - began}
     key = jax.random.key(0)
     calls = {f"{name}, ms": partial(data.sample, key, BATCH) for name, data in sets.items()}
-    calls["fixed extremes, time, ms"] = partial(otpe.datasets.manifolds(standardize="fixed").sample, key, BATCH)
+    calls["fixed extremes, time, ms"] = partial(otpe.datasets.randman(standardize="fixed").sample, key, BATCH)
     for call in calls.values():
         jax.block_until_ready(call())
     seconds |= {name: 1e3 * times.median for name, times in race(calls, args.seconds).items()}
@@ -109,7 +109,7 @@ def training(args: argparse.Namespace) -> dict[str, float]:
     start = (params, OPTIMIZER.init(params))
     found: dict[str, float] = {}
     for encoding in ("time", "rate"):
-        data = otpe.datasets.manifolds(encoding)
+        data = otpe.datasets.randman(encoding)
         one = data.batch(0, 0, BATCH)
         draw = {
             "on one batch": lambda data, step, one=one: one,

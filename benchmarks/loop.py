@@ -160,7 +160,7 @@ def ours(
 
 def material(name: str) -> tuple[otpe.Splits, otpe.Network]:
     if name == "randman":
-        data = otpe.datasets.manifolds("time")
+        data = otpe.datasets.randman("time")
         return otpe.Splits(data, data, data), otpe.dense([50, 128, 128, 10])
     random = np.random.default_rng(0)
     spikes, labels = random.random((50, 1000, 700)) < 0.12, np.arange(1000) % 20

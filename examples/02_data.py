@@ -11,7 +11,7 @@ import otpe
 
 BLOCK, BATCH = 100, 64
 
-data = otpe.datasets.manifolds("time", classes=5, units=40, dims=2, alpha=2.0, standardize="fixed")
+data = otpe.datasets.randman("time", classes=5, units=40, dims=2, alpha=2.0, standardize="fixed")
 net = otpe.dense([data.units, 64, len(data.names)])
 optimizer = optax.adamax(4e-3)
 

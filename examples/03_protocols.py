@@ -28,7 +28,7 @@ def main() -> None:
     for encoding in ("time", "rate"):
         for standardize, seeds in (("batch", args.manifolds), ("fixed", args.manifolds[:1])):
             for seed in seeds:
-                data = otpe.datasets.manifolds(encoding, standardize=standardize, seed=seed)
+                data = otpe.datasets.randman(encoding, standardize=standardize, seed=seed)
                 row = {rule: accuracy(net, data, rule, args) for rule in args.rules}
                 name = f"{encoding[0].upper()}-Randman, {standardize}, manifolds {seed}"
                 found["accuracy"][name] = row

@@ -75,7 +75,7 @@ def main() -> None:
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
     """Another seed: other manifolds, another order, other sensors that die."""
-    data = otpe.datasets.manifolds("time", dims=1, alpha=2.0, standardize="fixed", steps=TIME, seed=seed)
+    data = otpe.datasets.randman("time", dims=1, alpha=2.0, standardize="fixed", steps=TIME, seed=seed)
     at = [TIME * (size.first + i * size.each) for i in range(4)]
     changes = {
         "4 classes swap": worlds.Swap(at=at[0], classes=(0, 1, 2, 3)),

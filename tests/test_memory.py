@@ -98,9 +98,9 @@ def test_from_python(tmp_path):
     with pytest.raises(
         ValueError, match=r"units is 2000000000, with classes 10 and dims 3: the tables of the manifolds"
     ):
-        otpe.datasets.manifolds(units=HUGE)
+        otpe.datasets.randman(units=HUGE)
     with pytest.raises(ValueError, match=r"draws is 1000000000, .*: the tables of the manifolds, with random points"):
-        otpe.datasets.manifolds(units=1, seed=range(10**9))
+        otpe.datasets.randman(units=1, seed=range(10**9))
     with pytest.raises(
         ValueError, match=r"hidden is \(100000, 10000000\), with units 8 and classes 3: what the learner"
     ):

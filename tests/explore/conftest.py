@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from otpe.datasets import manifolds
+from otpe.datasets import randman
 from otpe.lab.explore import reading, statistics
 
 
@@ -19,7 +19,7 @@ def tiny_randman(monkeypatch, tmp_path):
     """Manifolds whose tables are made at once."""
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(
-        reading, "randman", lambda *a, **k: manifolds(*a, **k, classes=3, units=6, dims=1, steps=7, alpha=3, points=50)
+        reading, "randman", lambda *a, **k: randman(*a, **k, classes=3, units=6, dims=1, steps=7, alpha=3, points=50)
     )
     for module in (reading, statistics):
         monkeypatch.setattr(module, "BATCH", 20)

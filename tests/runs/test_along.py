@@ -74,7 +74,7 @@ def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, 
             raise OSError(28, "No space left on device")
         save(run, step, params)
 
-    monkeypatch.setattr(saved_weights, "save", full)
+    monkeypatch.setattr(saved_weights, "save_snapshot", full)
     with pytest.raises(OSError, match="No space left"):
         otpe.train(config)
     assert not list((config.out / "checkpoints").iterdir())

@@ -59,7 +59,7 @@ def test_what_was_given_stays_as_it_is():
 
 
 def test_an_endless_stream_of_samples():
-    data = otpe.datasets.manifolds("time", classes=3, units=8, dims=1, alpha=2.0, steps=6)
+    data = otpe.datasets.randman("time", classes=3, units=8, dims=1, alpha=2.0, steps=6)
     steps = list(islice(worlds.samples(data, seed=3, block=4), 6 * 6))
     first, second = data.batch(3, 0, 4), data.batch(3, 1, 4)
     spikes = np.concatenate([np.moveaxis(np.asarray(batch.spikes), 0, 1) for batch in (first, second)])[:6]
@@ -95,7 +95,7 @@ def test_a_change_of_another_kind_and_a_unit_that_is_not_there():
     with pytest.raises(ValueError, match="units has 4, expected 0 to 3: the stream has 4 units"):
         next(worlds.changing(sequences([0]), worlds.Die(at=0, units=(4,))))
     with pytest.raises(ValueError, match="block is 0, expected a whole number above 0"):
-        worlds.samples(otpe.datasets.manifolds("time", classes=3, units=8, dims=1, steps=6), block=0)
+        worlds.samples(otpe.datasets.randman("time", classes=3, units=8, dims=1, steps=6), block=0)
 
 
 def test_sensors_change_in_the_middle_of_a_sequence():

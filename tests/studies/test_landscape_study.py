@@ -131,7 +131,7 @@ def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
         steps, params = read(folder, net)
         return steps, jax.tree.map(lambda x: jnp.stack([x[0]] * len(steps)), params)
 
-    monkeypatch.setattr(saved_weights, "read", nowhere)
+    monkeypatch.setattr(saved_weights, "read_snapshot", nowhere)
     assert cli.main(["landscape", "--resume", "--out", str(config.out)]) == 1
     said = capsys.readouterr().err
     assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", said)

@@ -14,7 +14,7 @@ from queue import Empty, Queue
 from typing import IO, Any
 
 from otpe import check
-from otpe.datasets import Binning, manifolds
+from otpe.datasets import Binning, randman
 from otpe.datasets.heidelberg import ENDINGS
 from otpe.datasets.named import ENCODINGS
 from otpe.lab.runs import checks, saved_weights
@@ -299,7 +299,7 @@ def source(config: StreamConfig, log: Callable[[str], object]) -> Source:
 
 
 def _randman(config: StreamConfig, bad: Bad) -> Source:
-    data = manifolds(
+    data = randman(
         ENCODINGS[config.source],
         classes=config.classes or 10,
         units=config.units or 50,

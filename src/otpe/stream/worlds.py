@@ -1,6 +1,6 @@
 """Worlds that change under a learner: classes that swap their meaning, sensors that die or shift, a class that is new.
 
-    steps = worlds.samples(otpe.datasets.manifolds("time"), seed=0)                 # an endless stream
+    steps = worlds.samples(otpe.datasets.randman("time"), seed=0)                 # an endless stream
     steps = worlds.changing(steps, worlds.Swap(at=50_000, classes=(0, 1)), worlds.Die(at=100_000, share=0.3))
 
 A stream is any iterator of steps, so recorded files change in the same way: `changing(sources.recordings(...), ...)`.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otpe.datasets import Binning, MovingShapes, Randman, download, hdf5, heidelberg, manifolds, moving_shapes
+from otpe.datasets import Binning, MovingShapes, Randman, download, hdf5, heidelberg, moving_shapes, randman
 from otpe.datasets.download import SOURCES
 from otpe.datasets.events import Events
 from otpe.datasets.frames import blocks, grid, pooled
@@ -219,7 +219,7 @@ def _dataset(config: DataConfig) -> Randman | MovingShapes:
     if config.name == SHAPES:
         return frame_shapes(config)
     print("Drawing samples; the first time, tables of the manifolds are made …", file=sys.stderr)
-    return manifolds(ENCODINGS[config.name], seed=config.seed, standardize=config.standardize)
+    return randman(ENCODINGS[config.name], seed=config.seed, standardize=config.standardize)
 
 
 def _spikes(data: Randman | MovingShapes, seed: int, step: int) -> tuple[np.ndarray, ...]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe import memory
-from otpe.datasets import Dataset, flat, folder, manifolds, shd, ssc
+from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
 from otpe.datasets.dataset import shape_of
 from otpe.datasets.frames import FrameSet, pooled
 from otpe.datasets.heidelberg import Split
@@ -49,7 +49,7 @@ VALID, TEST = 2**32 - 1, 2**32 - 2  # seeds of the draws; runs have smaller ones
 def named(config: Settings) -> Splits:
     """The dataset of these settings."""
     if config.dataset in ENCODINGS:
-        data = manifolds(
+        data = randman(
             ENCODINGS[config.dataset],
             classes=config.classes,
             units=50 if config.units is None else config.units,
@@ -95,7 +95,7 @@ def given(data: Any) -> Splits:
         if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(dataset)):
             raise TypeError(
                 f"data.{name} is a {type(dataset).__name__}, which JAX does not know, expected a pytree of arrays:"
-                " register the class with jax.tree_util.register_dataclass, as otpe.datasets.manifolds's is."
+                " register the class with jax.tree_util.register_dataclass, as otpe.datasets.randman's is."
             )
         _check_batch(name, dataset)
     return splits
