@@ -179,7 +179,7 @@ def test_what_is_counted_is_less_than_what_is_needed(change, seeds, monkeypatch)
 def test_a_finished_run_is_read_on_a_smaller_machine(tmp_path, monkeypatch):
     config = replace(TINY, out=tmp_path / "run", hidden=(64,), steps=4)
     otpe.train(config)
-    monkeypatch.setattr(task, "check", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(task, "check_memory", lambda *_: pytest.fail("counted"))
     assert otpe.train(replace(config, resume=True)).steps == 4
 
 
