@@ -1,9 +1,9 @@
-"""Settings that the command line takes without a name, as in `otpe report runs`."""
+"""The type of positional settings: the command line takes them without a flag, as in `otpe report runs`."""
 
 from typing import Annotated, TypeVar
 
 Value = TypeVar("Value")
 try:
     from tyro.conf import Positional
-except ImportError:  # without a command line there is nothing to tell it
+except ImportError:  # tyro is not installed, so there is no command line
     Positional = Annotated[Value, "without a name"]  # pyright: ignore[reportGeneralTypeIssues]
