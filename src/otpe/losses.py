@@ -128,11 +128,12 @@ def value_and_signal(loss: Loss, logits: Array, target: Array, weight: Array | N
     The loss is the mean over all rows [..., B], or with `weight` [..., B] the weighted sum. `target` has the leading
     axes [..., B] of the logits, or only the batch axis [B].
     """
-    if loss.per_sample is None:
+    function = loss.per_sample
+    if function is None:
         return _cross_entropy(logits, target, weight)
 
     def total(logits: Array) -> Array:
-        losses = _per_row(loss, logits, target)
+        losses = _per_row(function, loss.name, logits, target)
         return losses.mean() if weight is None else (losses * weight).sum()
 
     return jax.value_and_grad(total)(logits)
@@ -161,22 +162,21 @@ def rate_penalty(loss: Loss, outputs: Array, rank: int, weight: Array | None = N
     return loss.rate_weight * (jnp.square(error) * share).sum(), jnp.broadcast_to(signal, outputs.shape)
 
 
-def _per_row(loss: Loss, logits: Array, target: Array) -> Array:
-    """Return one number per row [..., B], for a loss that is not cross-entropy."""
+def _per_row(function: LossFunction, name: str, logits: Array, target: Array) -> Array:
+    """Return the loss of each row [..., B]. Raises TypeError or ValueError if the function returns something else."""
     if logits.ndim > 2:
         in_axes = (0, 0 if is_timed(target) else None)
-        return jax.vmap(lambda at, y: _per_row(loss, at, y), in_axes=in_axes)(logits, target)
-    assert loss.per_sample is not None
-    losses = loss.per_sample(logits, target)
+        return jax.vmap(lambda at, y: _per_row(function, name, at, y), in_axes=in_axes)(logits, target)
+    losses = function(logits, target)
     if not isinstance(losses, jax.Array) or not jnp.issubdtype(losses.dtype, jnp.floating):
         given = f"numbers of type {losses.dtype}" if hasattr(losses, "dtype") else repr(losses)
         raise TypeError(
-            f"loss {loss.name!r} returned {given}, expected real numbers [B] that depend on the logits. Without a"
+            f"loss {name!r} returned {given}, expected real numbers [B] that depend on the logits. Without a"
             " derivative nothing can be learned."
         )
     if losses.shape != logits.shape[:1]:
         raise ValueError(
-            f"loss {loss.name!r} returned the shape {list(losses.shape)} for logits {list(logits.shape)}, expected"
+            f"loss {name!r} returned the shape {list(losses.shape)} for logits {list(logits.shape)}, expected"
             f" {list(logits.shape[:1])}: one number per sample. Take the mean or the sum over the outputs, axis -1."
         )
     return losses.astype(logits.dtype)
