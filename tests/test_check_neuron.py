@@ -203,7 +203,7 @@ def root(d):
         (Normalised(0.9), r"another current in one neuron changed another neuron. All of step and linearise must be elementwise"),
         (SaysItSpikes(0.9), r"SaysItSpikes says that it is spiking, but its output is .*, expected 0 or 1"),
         (OtherShape(0.9), r"OtherShape: the output of step has the shape \[16\] and the type float64, expected the shape \[16, 4\]"),
-        (TwoOfThree(0.9), r"step of TwoOfThree returned tuple, expected a state, an output and what to keep"),
+        (TwoOfThree(0.9), r"step of TwoOfThree returned tuple, expected a state, an output and the argument of linearise"),
         (OtherPoles(0.9, 0.7), r"poles of OtherPoles are \(0, 2\), expected numbers of states from 0 to 1, each at most once"),
         (CurrentLast(0.9, 0.7), r"poles of CurrentLast are \(1, 0\), but state 0 does not drive the output: the membrane is last"),
         (TooFewEntries(0.9, 0.7), r"linearise of TooFewEntries returned 1 entries where b has 2, expected 2"),

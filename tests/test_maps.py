@@ -279,7 +279,7 @@ MESSAGES = [
     (lambda: conv(4, 3).on((1, 2, 3, 4)), r"conv\(4, 3\) takes an input .*, but its input is \[1, 2, 3, 4\]"),
     (lambda: conv(4, 5).on((2, 4, 9)), r"conv\(4, 5\): the kernel spans \[5, 5\] inputs, but there are only \[4, 9\].*smaller size"),
     (lambda: conv(4, 3, dilation=2, padding=(1,)).on((2, 2)), r"the kernel spans \[5\] inputs, but there are only \[4\], the padding"),
-    (lambda: conv(4, (3, 3)).on((2, 9)), r"\(3, 3\) has 2 entries, but the input \[2, 9\] has 1 axes behind its channels"),
+    (lambda: conv(4, (3, 3)).on((2, 9)), r"\(3, 3\) has 2 entries, but the input \[2, 9\] has 1 axes after its channels"),
     (lambda: conv(4, 3, groups=2).on((3, 9)), r"conv\(4, 3, groups=2\): 3 input channels cannot be divided into 2 groups"),
     (lambda: conv(5, 3, groups=2), r"conv: 5 channels cannot be divided into 2 groups. Choose a divisor"),
     (lambda: conv(0, 3), r"conv: channels is 0, expected a whole number above 0"),

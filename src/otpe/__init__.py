@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from otpe._front import *  # noqa: F403
 else:
-    # `import otpe` alone does not import jax, so that `otpe --help` answers at once.
+    # Names are imported on first use: `import otpe` alone does not import jax, so `otpe --help` is fast.
     from importlib import import_module
     from importlib.util import find_spec
 
@@ -26,7 +26,7 @@ else:
         front = import_module("otpe._front")
         if not hasattr(front, name):
             raise AttributeError(f"module 'otpe' has no attribute {name!r}")
-        globals()[name] = getattr(front, name)  # the next look finds it here
+        globals()[name] = getattr(front, name)  # from now on `__getattr__` is not called for this name
         return globals()[name]
 
     def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The public names of `otpe`, which come in the moment one of them is asked for."""
+"""The public names of `otpe`. `otpe/__init__.py` imports this module when one of them is used for the first time."""
 
 from otpe import datasets, testing
 from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes

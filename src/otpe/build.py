@@ -1,16 +1,16 @@
-"""A network from its input shape and a list of layers."""
+"""Builds a network from its input shape and a list of layers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from otpe.layers.compose import Spec, on, shape_of, shown
+from otpe.layers.compose import Spec, resolve, shape_of, shown
 from otpe.networks import Network
 
-PAIR = "a map and its neurons, such as (otpe.layers.dense(10), otpe.LIF(0.9))"
+EXPECTED_PAIR = "a map and its neurons, such as (otpe.layers.dense(10), otpe.LIF(0.9))"
 
 
 def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Network:
-    """A network whose shapes follow from the shape of its input.
+    """Return a network. Its shapes follow from the shape of its input.
 
         otpe.network((2, 34, 34), [
             (otpe.layers.conv(16, 5, stride=2), otpe.LIF(0.9)),
@@ -19,21 +19,23 @@ def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Ne
         ])
 
     Args:
-      shape: of the input of one time step, without time and batch: a number, or channels first.
-      layers: from input to output, a map and the neurons that it drives. A map is one of `otpe.layers`, or any object
-        with the contract in `otpe/layers/base.py`.
+      shape: the shape of the input of one time step, without batch: a number, or several with channels first.
+      layers: pairs of a map and the neurons that it drives, from input to output. A map is one of `otpe.layers`, or
+        any object with the contract in `otpe/layers/base.py`.
+
+    Raises ValueError or TypeError, with the number of the layer, if a pair is wrong or a shape does not fit.
     """
     shape = shape_of(shape)
     if not isinstance(layers, Sequence) or isinstance(layers, str) or not layers:
-        raise ValueError(f"layers is {layers!r}, expected a list of pairs: {PAIR}.")
+        raise ValueError(f"layers is {layers!r}, expected a list of pairs: {EXPECTED_PAIR}.")
     maps, neurons = [], []
     for i, pair in enumerate(layers):
-        layer, driven = _pair(i, pair)
+        layer, neuron = _checked_pair(i, pair)
         try:
-            maps.append(on(layer, shape))
+            maps.append(resolve(layer, shape))
         except ValueError as error:
             raise ValueError(f"layer {i}: {error}") from None
-        neurons.append(driven)
+        neurons.append(neuron)
         shape = tuple(maps[-1].out_shape)
     if len(shape) != 1:
         raise ValueError(
@@ -43,9 +45,9 @@ def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Ne
     return Network(layers=tuple(maps), neurons=tuple(neurons))
 
 
-def _pair(i: int, pair: Any) -> tuple[Any, Any]:
+def _checked_pair(i: int, pair: Any) -> tuple[Any, Any]:
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-        raise ValueError(f"layer {i} is {pair!r}, expected {PAIR}.")
+        raise ValueError(f"layer {i} is {pair!r}, expected {EXPECTED_PAIR}.")
     layer, neurons = pair
     if isinstance(layer, type) or not (isinstance(layer, Spec) or hasattr(layer, "apply")):
         raise TypeError(

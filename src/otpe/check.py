@@ -1,7 +1,7 @@
-"""What the front door says to bad input: what was given, what was expected, and the fix.
+"""Checks of the arguments of public functions. Messages say what was given, what was expected, and the fix.
 
-Shapes and types are known while JAX traces and are always checked. Values (NaN, label range) are
-checked when they are there to look at, so not inside `jax.jit`, where these checks cost nothing.
+Shapes and types are known while JAX traces a function, so they are always checked. Values, such as NaN or the range of
+labels, are only checked outside `jax.jit`: inside it they are not known, and the checks cost nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from otpe.networks import Network
 
 
-# What a network is made of
+# Settings of networks
 
 
 def sizes(sizes: Any) -> list[int]:
+    """Return the layer sizes of a dense network as a list of ints."""
     given = list(sizes) if isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str) else sizes
     if not (isinstance(given, list) and len(given) >= 2 and all(map(_is_count, given))):
         raise ValueError(
@@ -37,17 +38,19 @@ def sizes(sizes: Any) -> list[int]:
 
 
 def network(net: Any) -> None:
+    """Raise TypeError if this is not a network."""
     if not (hasattr(net, "layers") and hasattr(net, "neurons")):
         raise TypeError(f"net is a {type(net).__name__}, expected a network such as otpe.dense([700, 512, 20]) makes.")
 
 
 def key(key: Any) -> None:
+    """Raise TypeError if this is not a random key of JAX."""
     if not isinstance(key, Array | np.ndarray):
         raise TypeError(f"key is {key!r}, expected a random key such as jax.random.key(0).")
 
 
 def float_type(dtype: Any) -> Any:
-    """The type as JAX has it, if it is one for real numbers."""
+    """Return the type as JAX uses it. Raises TypeError if it is not a floating-point type."""
     try:
         given = jax.dtypes.canonicalize_dtype(dtype)
     except TypeError:
@@ -58,6 +61,7 @@ def float_type(dtype: Any) -> Any:
 
 
 def count(what: str, value: Any, most: int | None = None) -> int:
+    """Return a whole number above 0, and at most `most`, as an int. `what` names it in the message."""
     if not _is_count(value) or (most is not None and value > most):
         up_to = "" if most is None else f", {most:,} at most"
         raise ValueError(f"{what} is {value!r}, expected a whole number above 0{up_to}.")
@@ -65,7 +69,7 @@ def count(what: str, value: Any, most: int | None = None) -> int:
 
 
 def whole(what: str, value: Any, below: int) -> int:
-    """0 or above, and small enough for the type it will have."""
+    """Return a whole number from 0 to `below` − 1 as an int. `what` names it in the message."""
     if isinstance(value, Array | np.ndarray) and value.shape == () and jnp.issubdtype(value.dtype, jnp.integer):
         value = int(value)
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < below:
@@ -74,6 +78,7 @@ def whole(what: str, value: Any, below: int) -> int:
 
 
 def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) -> float:
+    """Return a real number that `fits` accepts as a float. `expected` says in the message which numbers these are."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     try:
         fine = real and fits(float(value))
@@ -85,18 +90,19 @@ def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) 
 
 
 def flag(what: str, value: object) -> None:
+    """Raise TypeError if this is not True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{what} is {value!r}, expected True or False.")
 
 
 def one_of(what: str, name: object, known: Iterable[str]) -> None:
-    """Refuse an unknown name, and suggest the nearest one."""
+    """Raise ValueError if the name is not known, and suggest the most similar name."""
     known = list(known)
     if isinstance(name, str) and name in known:
         return
     spelled = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
-    near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)
-    suggestion = f" Did you mean {near[0]!r}?" if near else ""
+    similar = difflib.get_close_matches(spelled, known, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
     raise ValueError(f"{what} {name!r} is not known.{suggestion} Expected one of: {', '.join(map(repr, known))}.")
 
 
@@ -104,32 +110,33 @@ def one_of(what: str, name: object, known: Iterable[str]) -> None:
 
 
 def params(net: Network, params: Any) -> tuple[Any, ...]:
-    """The parameters as JAX arrays, if they fit the network."""
+    """Return the parameters as JAX arrays of one type. Raises ValueError if they do not fit the network."""
     network(net)
     advice = "net.init(key) makes parameters that fit."
     if not isinstance(params, tuple) or len(params) != net.depth:
         given = f"{len(params)} entries" if isinstance(params, tuple) else f"the type {type(params).__name__}"
         raise ValueError(f"params has {given}, expected a tuple of {net.depth}, one per layer. {advice}")
-    for i, (given, want) in enumerate(zip(params, _shapes_of_params(net), strict=True)):
-        if jax.tree.structure(given) != jax.tree.structure(want):
-            raise ValueError(f"params[{i}] is {contents.shown(given)}, expected {_describe(want)}. {advice}")
-        for leaf, leaf_want in zip(jax.tree.leaves(given), jax.tree.leaves(want), strict=True):
-            if np.shape(leaf) != leaf_want.shape or not jnp.issubdtype(_type(leaf), jnp.floating):
-                raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(want)}. {advice}")
+    for i, (given, expected) in enumerate(zip(params, _shapes_of_params(net), strict=True)):
+        if jax.tree.structure(given) != jax.tree.structure(expected):
+            raise ValueError(f"params[{i}] is {contents.shown(given)}, expected {_describe(expected)}. {advice}")
+        for leaf, like in zip(jax.tree.leaves(given), jax.tree.leaves(expected), strict=True):
+            if np.shape(leaf) != like.shape or not jnp.issubdtype(_type(leaf), jnp.floating):
+                raise ValueError(f"params[{i}] is {_describe(given)}, expected {_describe(expected)}. {advice}")
     types = {_type(leaf) for leaf in jax.tree.leaves(params)}
     if len(types) > 1:
         raise ValueError(f"params mix the types {sorted(map(str, types))}, expected one type throughout. {advice}")
     (dtype,) = types
-    return jax.tree.map(lambda p: jnp.asarray(p, dtype), params)  # named, so that no weak type makes it trace again
+    return jax.tree.map(lambda p: jnp.asarray(p, dtype), params)  # an explicit dtype: a weak type would cause retracing
 
 
 def state(state: Any, like: Any, fix: str) -> None:
-    """A running state must have the structure, shapes and types of `like`."""
+    """Raise ValueError if a state has not the structure, shapes and types of `like`. `fix` says where to get one."""
     if _signature(state) != _signature(like):
         raise ValueError(f"the state given does not belong here, expected {fix}.")
 
 
 def optimizer(optimizer: Any) -> None:
+    """Raise TypeError if this is not an optax optimizer."""
     if isinstance(optimizer, type) or not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
         raise TypeError(
             f"optimizer is {contents.shown(optimizer)}, expected an optax optimizer such as optax.adamax(1e-3)."
@@ -140,7 +147,10 @@ def optimizer(optimizer: Any) -> None:
 
 
 def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
-    """Spikes [T, B, *in] in the type of the parameters or of one byte, if they fit the network (and the labels)."""
+    """Return spikes [T, B, *in] as an array that fits the network, in the type of the parameters or of one byte.
+
+    Raises ValueError if the shape does not fit the network or the labels, or if a number is not finite.
+    """
     x, in_shape = _array("spikes", spikes), net.layers[0].in_shape
     expected = f"[time, batch, {', '.join(map(str, in_shape))}]"
     if x.ndim != 2 + len(in_shape):
@@ -148,14 +158,14 @@ def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
         raise ValueError(f"spikes have the shape {_shape(x)}, expected {expected}.{advice}")
     if x.shape[2:] != in_shape:
         raise ValueError(
-            f"spikes have the shape {_shape(x)}, expected {expected}: the network has {_shape_of(in_shape)} inputs."
+            f"spikes have the shape {_shape(x)}, expected {expected}: the network has {_shape_text(in_shape)} inputs."
             + _axis_advice(x, in_shape)
         )
     for axis, name in enumerate(("time steps", "samples")):
         if x.shape[axis] == 0:
             raise ValueError(f"spikes have the shape {_shape(x)}: there are no {name}. Expected at least one.")
-    labelled = None if labels is None else _array("labels", labels).shape
-    if labelled == x.shape[:1] and x.shape[0] != x.shape[1]:
+    label_shape = None if labels is None else _array("labels", labels).shape
+    if label_shape == x.shape[:1] and x.shape[0] != x.shape[1]:
         raise ValueError(
             f"spikes have the shape {_shape(x)} and there are {x.shape[0]} labels: this looks batch-major. Expected"
             f" time first, {expected}: use spikes.swapaxes(0, 1)."
@@ -164,20 +174,20 @@ def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
 
 
 def step_spikes(net: Network, params: Any, x: Any, batch: int) -> Array:
-    """Spikes [B, *in] of one time step."""
-    x, want = _array("spikes", x), (batch, *net.layers[0].in_shape)
-    if x.shape != want:
+    """Return the spikes [B, *in] of one time step, checked like `spikes`."""
+    x, expected = _array("spikes", x), (batch, *net.layers[0].in_shape)
+    if x.shape != expected:
         raise ValueError(
-            f"spikes of one time step have the shape {_shape(x)}, expected {_shape_of(want)}: [batch, inputs], with"
-            " the batch that the state was made for."
+            f"spikes of one time step have the shape {_shape(x)}, expected {_shape_text(expected)}: [batch, inputs],"
+            " with the batch that the state was made for."
         )
     return _finite(x, _dtype(params))
 
 
 def targets(net: Network, loss: Any, given: Any, batch: int, steps: int | None = None) -> Array:
-    """What the outputs are compared with: labels [B] or [T, B], or real numbers [B, C] or [T, B, C].
+    """Return the targets of the loss: labels [B] or [T, B], or real numbers [B, C] or [T, B, C].
 
-    `steps` is None where only one time step is at hand. `loss` is an `otpe.losses.Loss`.
+    `steps` is None if the targets are for one time step. `loss` is an `otpe.losses.Loss`.
     """
     outputs(net)
     if loss.function == "membrane" and getattr(net.neurons[-1], "spiking", False):
@@ -189,11 +199,11 @@ def targets(net: Network, loss: Any, given: Any, batch: int, steps: int | None =
     if not loss.takes_reals or not jnp.issubdtype(y.dtype, jnp.floating):
         return labels(net.classes, y, batch, steps)
     shapes = [(batch, net.classes)] if steps is None else [(batch, net.classes), (steps, batch, net.classes)]
-    own = callable(loss.function)
-    fits = any(len(y.shape) == len(s) and y.shape[: len(s) - own] == s[: len(s) - own] for s in shapes)
+    free = int(callable(loss.function))  # a user's function may take targets of any size on the last axis
+    fits = any(len(y.shape) == len(s) and y.shape[: len(s) - free] == s[: len(s) - free] for s in shapes)
     if not fits:
         raise ValueError(
-            f"targets have the shape {_shape(y)}, expected {' or '.join(map(_shape_of, shapes))}: one number per"
+            f"targets have the shape {_shape(y)}, expected {' or '.join(map(_shape_text, shapes))}: one number per"
             " output, for each sample or for each time step of each sample."
         )
     y = jnp.asarray(y)
@@ -203,17 +213,17 @@ def targets(net: Network, loss: Any, given: Any, batch: int, steps: int | None =
 
 
 def outputs(net: Network) -> None:
-    """A loss compares one row of outputs per sample."""
+    """Raise ValueError if the network does not give one row of outputs per sample, as losses need it."""
     shape = net.layers[-1].out_shape
     if len(shape) != 1:
         raise ValueError(
-            f"the last layer gives {_shape_of(shape)} per sample, expected one row of outputs. End the network with"
+            f"the last layer gives {_shape_text(shape)} per sample, expected one row of outputs. End the network with"
             " otpe.layers.flatten() >> otpe.layers.dense(classes)."
         )
 
 
 def labels(classes: int, labels: Any, batch: int, steps: int | None = None) -> Array:
-    """Labels [B], or [T, B] where `steps` are given, as integers below the number of classes."""
+    """Return labels [B], or [T, B] if `steps` is given, as integers below the number of classes."""
     y = _array("labels", labels)
     one_hot = " For one-hot labels use labels.argmax(-1)." if y.ndim == 2 and y.shape[-1] == classes else ""
     if steps is not None and steps != batch and y.shape == (batch, steps):
@@ -229,17 +239,17 @@ def labels(classes: int, labels: Any, batch: int, steps: int | None = None) -> A
             f"labels have the shape {_shape(y)}, expected [{batch}]: one label per sample{per_step}.{one_hot}"
         )
     if not isinstance(y, Tracer):
-        known = np.asarray(y)
-        if known.min() < 0 or known.max() >= classes:
+        values = np.asarray(y)
+        if values.min() < 0 or values.max() >= classes:
             raise ValueError(
-                f"labels run from {known.min()} to {known.max()}, expected 0 to {classes - 1}: there are {classes}"
+                f"labels run from {values.min()} to {values.max()}, expected 0 to {classes - 1}: there are {classes}"
                 " outputs. Renumber the labels, or build the network with more outputs."
             )
     return jnp.asarray(y, jnp.int32)
 
 
 def mask(mask: Any, steps: int, batch: int) -> Array:
-    """True [T, B] where a sample has time steps of its own."""
+    """Return a mask [T, B] that is true for the time steps of a sample and false for its padding."""
     given = _array("mask", mask)
     if given.shape != (steps, batch):
         raise ValueError(
@@ -251,7 +261,7 @@ def mask(mask: Any, steps: int, batch: int) -> Array:
 
 
 def output_spikes(spikes: Any) -> Any:
-    """Outputs [T, B, classes], for those who count them."""
+    """Return outputs [T, B, classes] as an array. Raises ValueError for another number of axes."""
     s = _array("spikes", spikes)
     if s.ndim != 3:
         raise ValueError(f"spikes have the shape {_shape(s)}, expected [time, batch, classes], as net.run gives them.")
@@ -259,7 +269,7 @@ def output_spikes(spikes: Any) -> Any:
 
 
 def _array(what: str, value: Any) -> Any:
-    """A numpy or JAX array; anything else becomes a numpy one."""
+    """Return a numpy or JAX array. Anything else is converted to a numpy array."""
     try:
         x = value if isinstance(value, Array | np.ndarray) else np.asarray(value)
     except ValueError:
@@ -273,9 +283,9 @@ def _array(what: str, value: Any) -> Any:
 
 
 def _finite(x: Any, dtype: Any) -> Array:
-    """The spikes in the type they are used in, and finite there: a large number may be so only in a larger type.
+    """Return the spikes as `dtype`. Raises ValueError if a number is not finite in this type.
 
-    Those of one byte stay as they are: whoever works with them knows that they are exact in any type.
+    Integers and booleans of one byte are not converted: they are exact in any type, and callers use that.
     """
     if x.dtype.itemsize == 1 and not jnp.issubdtype(x.dtype, jnp.floating):
         return jnp.asarray(x)
@@ -283,19 +293,20 @@ def _finite(x: Any, dtype: Any) -> Array:
         x = jnp.asarray(x, dtype)
     if isinstance(x, Tracer):
         return x
-    with jax.ensure_compile_time_eval():  # a constant inside somebody's jit is still there to look at
+    with jax.ensure_compile_time_eval():  # inside a user's `jit`, the value of a constant is still known
         if jnp.isfinite(x).all():
             return x
-    known = np.asarray(x)
-    bad = np.argwhere(~np.isfinite(known))
+    values = np.asarray(x)
+    bad = np.argwhere(~np.isfinite(values))
     where = tuple(int(i) for i in bad[0])
     raise ValueError(
-        f"spikes hold {float(known[where])} at {list(where)} as {x.dtype} ({len(bad)} values that are not finite),"
+        f"spikes hold {float(values[where])} at {list(where)} as {x.dtype} ({len(bad)} values that are not finite),"
         " expected finite numbers. Find where they come from, or use np.nan_to_num(spikes)."
     )
 
 
 def _axis_advice(x: Any, in_shape: tuple[int, ...]) -> str:
+    """Return advice if another axis has the size of the input."""
     if len(in_shape) == 1 and in_shape[0] in x.shape[:2]:
         axis = x.shape.index(in_shape[0])
         return f" Axis {axis} has that size: use np.moveaxis(spikes, {axis}, -1), with time first."
@@ -312,7 +323,7 @@ def _signature(tree: Any) -> Any:
 
 
 def _describe(params: Any) -> str:
-    fields = ", ".join(f"{name}={_shape_of(np.shape(leaf))} {_type(leaf)}" for name, leaf in _named(params))
+    fields = ", ".join(f"{name}={_shape_text(np.shape(leaf))} {_type(leaf)}" for name, leaf in _named(params))
     return f"{type(params).__name__}({fields})"
 
 
@@ -335,8 +346,8 @@ def _is_count(value: object) -> bool:
 
 
 def _shape(x: Any) -> str:
-    return _shape_of(x.shape)
+    return _shape_text(x.shape)
 
 
-def _shape_of(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"

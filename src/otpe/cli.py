@@ -1,8 +1,10 @@
-"""The `otpe` command: one verb per job. Thin: a verb is a dataclass of settings, and a function that takes them.
+"""The `otpe` command. It has one verb per job; a verb is a dataclass of settings and a function that takes them.
 
-That function checks all input, raises ValueError, TypeError or OSError with a sentence, and returns the job itself,
-which returns an exit status. So bad input is told before anything is computed, and a bug still shows its traceback.
-Nothing here imports jax; modules are named, and imported when their verb is called.
+This function checks the settings and returns the job, a function that does the work and returns an exit status. It
+raises ValueError, TypeError or OSError for wrong settings. So wrong settings are reported before anything is computed,
+while a bug in a job still shows its traceback.
+
+This module does not import jax. The modules of a verb are imported when the verb is called.
 """
 
 import io
@@ -18,14 +20,14 @@ import otpe
 from otpe import compile_cache
 from otpe.lab.signals import CtrlC
 
-INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
+INTERRUPTED = 130  # the usual exit status of a program that Ctrl-C ended
 
 
 class Verb(NamedTuple):
     summary: str
     config: str  # module:name of the dataclass
     prepare: str  # module:name of the function: settings -> job
-    defaults: str | None = None  # module:name of a function: arguments -> settings that stand for those not given
+    defaults: str | None = None  # with --resume; module:name of a function: arguments -> stored settings, the defaults
 
 
 VERBS = {
@@ -89,44 +91,47 @@ VERBS = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, by default those of the process, and return its exit status.
+    """Run the command and return its exit status. By default the arguments are those of the process.
 
-    With those of the process, Ctrl-C ends the process itself, with all its threads.
+    In that case Ctrl-C ends the process with all its threads.
     """
-    pressed = CtrlC(ends_process=args is None)
+    ctrl_c = CtrlC(ends_process=args is None)
     try:
-        status = _interrupted(pressed, sys.argv[1:] if args is None else args)
+        status = _run_interruptible(ctrl_c, sys.argv[1:] if args is None else args)
     finally:
         if args is not None:
-            pressed.stop_listening()
-    if args is None and pressed.pressed:
-        pressed.leave(status)
+            ctrl_c.stop_listening()
+    if args is None and ctrl_c.pressed:
+        ctrl_c.leave(status)
     return status
 
 
-def _interrupted(pressed: CtrlC, args: Sequence[str]) -> int:
-    """Ctrl-C at any time ends it with one line."""
+def _run_interruptible(ctrl_c: CtrlC, args: Sequence[str]) -> int:
+    """Run the command. Ctrl-C, or a lack of memory, ends it with one line instead of a traceback."""
     try:
-        pressed.listen()
-        status = _main(pressed, args)
-        pressed.over = True
+        ctrl_c.listen()
+        status = _run(ctrl_c, args)
+        ctrl_c.over = True
     except KeyboardInterrupt as stop:
-        return _stopped(stop)
+        return _report_stop(stop)
     except Exception as error:
-        if pressed.raised:
-            return _stopped(KeyboardInterrupt())
-        if not _no_memory(error):
+        if ctrl_c.raised:
+            return _report_stop(KeyboardInterrupt())
+        if not _is_out_of_memory(error):
             raise
-        why = str(error).partition("\n")[0].rstrip(".")
-        print(f"otpe: there is too little memory{why and f': {why}'}. Make what is asked for smaller.", file=sys.stderr)
+        reason = str(error).partition("\n")[0].rstrip(".")
+        print(
+            f"otpe: there is too little memory{reason and f': {reason}'}. Make what is asked for smaller.",
+            file=sys.stderr,
+        )
         return 1
-    return _stopped(KeyboardInterrupt()) if pressed.pressed and status == 0 else status
+    return _report_stop(KeyboardInterrupt()) if ctrl_c.pressed and status == 0 else status
 
 
-def _main(pressed: CtrlC, args: Sequence[str]) -> int:
-    _open_streams()
+def _run(ctrl_c: CtrlC, args: Sequence[str]) -> int:
+    _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name that this terminal cannot show is no reason to fail
+        sys.stdout.reconfigure(errors="replace")  # do not fail on characters that the terminal cannot show
     verb, *rest = [*args] or ["--help"]
     if pressed.ends_process and compile_cache.FLAG not in rest:
         compile_cache.enable()
@@ -138,13 +143,13 @@ def _main(pressed: CtrlC, args: Sequence[str]) -> int:
         print(f"otpe {otpe.__version__}")
         return 0
     try:
-        job = prepare(verb, rest, pressed)
-    except BrokenPipeError:  # as in `otpe train --help | head`: the reader has seen enough
-        return _nobody_reads()
+        job = prepare(verb, rest, ctrl_c)
+    except BrokenPipeError:  # the reader has closed the pipe, as in `otpe train --help | head`
+        return _discard_output()
     except (ValueError, TypeError, OSError) as error:
-        if pressed.raised:  # it broke off an import
+        if ctrl_c.raised:  # Ctrl-C interrupted an import, which then raised this error
             raise
-        print(f"otpe: {_text(error)}", file=sys.stderr)
+        print(f"otpe: {_message(error)}", file=sys.stderr)
         return 2
     from otpe import contents
 
@@ -153,39 +158,41 @@ def _main(pressed: CtrlC, args: Sequence[str]) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        return _nobody_reads()
-    except (OSError, contents.ContentError) as error:  # a full disk or a damaged file, say: no bug
-        print(f"otpe: {_text(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
+        return _discard_output()
+    except (OSError, contents.ContentError) as error:  # not a bug, but for example a full disk or a damaged file
+        print(f"otpe: {_message(error).rstrip('.')}. What was written until then is kept.", file=sys.stderr)
         return 1
-    except FloatingPointError as error:  # weights that have become infinite, say
+    except FloatingPointError as error:  # for example, infinite weights
         print(f"otpe: {error}.", file=sys.stderr)
         return 1
 
 
-def prepare(verb: str, args: list[str], pressed: CtrlC) -> Callable[[], int]:
+def prepare(verb: str, args: list[str], ctrl_c: CtrlC) -> Callable[[], int]:
+    """Return the job of a verb with these arguments. Raises ValueError, TypeError or OSError for wrong arguments."""
     if verb not in VERBS:
         from otpe import check
 
         check.one_of("verb", verb, VERBS)
     if not find_spec("tyro"):
         raise OSError("the command line needs tyro, which is not installed. Use: pip install 'otpe[cli]'")
-    pressed.waiting = True
+    ctrl_c.waiting = True
     import tyro
 
-    found, defaults = VERBS[verb], None
-    kind, stored = _load(found.config), _load(found.defaults) if found.defaults and "--resume" in args else None
-    pressed.check()
+    entry, defaults = VERBS[verb], None
+    kind, stored = _load(entry.config), _load(entry.defaults) if entry.defaults and "--resume" in args else None
+    ctrl_c.check()
     if stored is not None:
         defaults = stored(args)
-    known = {} if defaults is None else {"default": defaults}
-    config = tyro.cli(kind, prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,), **known)
-    pressed.waiting = True
-    make = _load(found.prepare)
-    pressed.check()
-    return make(config)
+    default = {} if defaults is None else {"default": defaults}
+    config = tyro.cli(kind, prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,), **default)
+    ctrl_c.waiting = True
+    make_job = _load(entry.prepare)
+    ctrl_c.check()
+    return make_job(config)
 
 
 def usage() -> str:
+    """Return the text of `otpe --help`."""
     verbs = "\n".join(f"  {name:10} {verb.summary}" for name, verb in VERBS.items())
     return f"""usage: otpe VERB [OPTIONS]
 
@@ -197,27 +204,31 @@ Online training of spiking neural networks.
 Compiled programs are kept for the next command. {compile_cache.FLAG}, or OTPE_COMPILATION_CACHE=off, turns this off."""
 
 
-def _no_memory(error: Exception) -> bool:
-    """Of Python, numpy or a device."""
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether Python, numpy or a device ran out of memory."""
     return isinstance(error, MemoryError) or (
         type(error).__name__ == "JaxRuntimeError" and "RESOURCE_EXHAUSTED" in str(error)
     )
 
 
-def _text(error: Exception) -> str:
-    """What went wrong; of an error of the system, with the file."""
+def _message(error: Exception) -> str:
+    """Return the message of an error. For an error of the system it starts with the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}."
     return str(error)
 
 
-def _nobody_reads() -> int:
+def _discard_output() -> int:
+    """Connect standard output to nothing, so that Python does not fail when it flushes it at the end. Returns 0."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _open_streams() -> None:
-    """Those that are closed lead nowhere. Else the next file would be opened under their number, and be written to."""
+def _open_missing_streams() -> None:
+    """Connect standard streams that are closed to nothing.
+
+    Otherwise the next file that is opened would get their number, and messages would be written into it.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -228,14 +239,16 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
-def _stopped(stop: KeyboardInterrupt) -> int:
-    with suppress(OSError):  # a terminal that has gone away
+def _report_stop(stop: KeyboardInterrupt) -> int:
+    """Print one line about an interruption and return the exit status."""
+    with suppress(OSError):  # the terminal may be closed
         print(f"\notpe: {stop if stop.args else 'stopped.'}", file=sys.stderr, flush=True)
     return getattr(stop, "status", INTERRUPTED)
 
 
-def _load(where: str) -> Any:
-    module, name = where.split(":")
+def _load(path: str) -> Any:
+    """Import an object, given as module:name."""
+    module, name = path.split(":")
     return getattr(import_module(module), name)
 
 

@@ -1,4 +1,4 @@
-"""Content that is read again: whatever is wrong with it becomes a ValueError that names the file."""
+"""Checks of the content of files. Whatever is wrong with it becomes a ValueError that names the file."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,63 +7,66 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-DEEPEST = 100  # levels of JSON: more than any file of ours has, and few enough for every function that walks through
-STRANGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+MAX_DEPTH = 100  # levels of JSON: more than otpe's files have, and few enough for recursive functions
+PARSING_ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 class ContentError(ValueError):
-    """A file does not hold what it should. The message names it."""
+    """The content of a file is not what it should be. The message names the file."""
 
 
 def parsed(text: str | bytes) -> Any:
-    """What JSON text says. ValueError for all that is wrong with it, also for values nested very deep."""
-    too_deep = f"its values are nested more than {DEEPEST} levels deep"
+    """Parse JSON. Raises ValueError if it is not JSON, or nested more than MAX_DEPTH levels deep."""
+    too_deep = f"its values are nested more than {MAX_DEPTH} levels deep"
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except RecursionError:
         raise ValueError(too_deep) from None
-    level, depth = [found], 0
-    while level and depth < DEEPEST:
+    level, depth = [value], 0
+    while level and depth < MAX_DEPTH:
         level, depth = _inside(level), depth + 1
     if level:
         raise ValueError(too_deep)
-    return found
+    return value
 
 
 def _inside(values: list[Any]) -> list[Any]:
-    """The lists and dictionaries in these lists and dictionaries."""
+    """Return the values inside these lists and dictionaries that are lists or dictionaries themselves."""
     outer = [value.values() if isinstance(value, dict) else value for value in values if isinstance(value, dict | list)]
     return [inner for value in outer for inner in value if isinstance(inner, dict | list)]
 
 
 @contextmanager
 def reading(path: Path, advice: str = "") -> Iterator[None]:
-    """For code that trusts the structure of a file: where the structure is another one, the error names the file."""
+    """Context for code that relies on the structure of a file: errors become a ContentError that names the file."""
     try:
         yield
     except ContentError:
         raise
-    except STRANGE as error:
+    except PARSING_ERRORS as error:
         what = f"there is no {error.args[0]} in it" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise ContentError(f"{path} is damaged: {what or type(error).__name__}.{advice and f' {advice}'}") from error
 
 
-def typed(found: Any, needs: Mapping[str, Any]) -> dict[str, Any]:
-    """The dictionary, if it has these keys with values of these types: `int`, `float | None`, `list[float]`, …"""
-    if not isinstance(found, dict):
-        raise ValueError(f"it holds {shown(found)}, expected names and values")
-    missing = [name for name in needs if name not in found]
+def typed(value: Any, needs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dictionary if it has these keys, with values of these types: `int`, `float | None`, `list[float]`, …
+
+    Raises ValueError otherwise.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"it holds {shown(value)}, expected names and values")
+    missing = [name for name in needs if name not in value]
     if missing:
         raise ValueError(f"there is no {', '.join(missing[:3])} in it")
     for name, kind in needs.items():
-        if not fits(found[name], kind):
+        if not fits(value[name], kind):
             expected = kind.__name__ if isinstance(kind, type) else kind
-            raise ValueError(f"{name} is {shown(found[name])}, expected {expected}")
-    return found
+            raise ValueError(f"{name} is {shown(value[name])}, expected {expected}")
+    return value
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Is a value, as JSON has it, of this type? Tuples are lists in JSON, paths are text, floats may be whole."""
+    """Return whether a value from JSON fits a type. In JSON, tuples are lists, paths are text, floats may be ints."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return any(value == part and type(value) is type(part) for part in parts)
@@ -81,6 +84,6 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """In a message: of a long value, the beginning."""
+    """Return a value as text for a message, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: what was written before stays until the new one is complete."""
+"""Writing of files and folders. A file is replaced atomically: the old one stays until the new one is complete."""
 
 import os
 import secrets
@@ -14,31 +14,32 @@ KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
 }
-NAME = 200  # bytes of a file name that we choose: file systems allow 255
-CAREFUL = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # each where the system has it
+NAME_BYTES = 200  # the largest size of a name that `short_name` returns; file systems allow 255
+SAFE_FLAGS = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # not every system has all of them
 
 
 class NotPlainError(OSError):
-    """Where a file of ours should be, there is something else."""
+    """Something other than a plain file is in the place of a file."""
 
 
 def other_than_file(mode: int) -> str | None:
-    """What this is, by its mode, if it is no plain file."""
+    """Return what kind of thing has this mode, such as "a folder", or None for a plain file."""
     return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
 
 
 def open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a plain file.
+    """Open a plain file and return its descriptor. Raises NotPlainError for anything else.
 
-    Never of what a link leads to, which may be somebody else's. And never waits, as a named pipe would make us do.
+    Links are not followed, since their target may belong to someone else. Named pipes are not opened, since that would
+    block.
     """
-    with suppress(FileNotFoundError):  # the flags may ask for a new one
+    with suppress(FileNotFoundError):  # the flags may create a new file
         _check_plain(path, path.lstat())
-    for name in CAREFUL:
+    for name in SAFE_FLAGS:
         flags |= getattr(os, name, 0)
     descriptor = os.open(path, flags, 0o666)
     try:
-        _check_plain(path, os.fstat(descriptor))  # something else may have come there since
+        _check_plain(path, os.fstat(descriptor))  # the file may have been replaced after the first check
     except BaseException:
         os.close(descriptor)
         raise
@@ -46,7 +47,7 @@ def open_plain(path: Path, flags: int) -> int:
 
 
 def append(path: Path) -> IO[str]:
-    """Open a plain file to append to it, a new one if there is none. One that has another name too is refused."""
+    """Open a plain file to append to it, or create it. Raises NotPlainError if the file has a second name."""
     descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
@@ -64,35 +65,35 @@ def _check_plain(path: Path, about: os.stat_result) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write beside the target, flush to the disk, then rename over it."""
-    beside = path.with_name(f".{secrets.token_hex(8)}.partial")  # the target's own name may be as long as is allowed
+    """Write to a temporary file in the same folder, flush it to the disk, and rename it to the target."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.partial")  # the target's name may have the longest length
     try:
-        with beside.open("xb") as file:  # a new one, through no link
+        with temporary.open("xb") as file:  # "x": always a new file, never through a link
             file.write(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as error:
-        error.filename = str(path)  # a full disk does not say it, and the one beside is nobody's
+        error.filename = str(path)  # the error names no file, or the temporary one
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     _flush_folder(path.parent)
 
 
 def short_name(name: str) -> str:
-    """As much of it as a file name may have, with room for a number behind it."""
-    return name.encode()[:NAME].decode(errors="ignore")
+    """Cut a name to a length that is allowed for a file, also with a number after it."""
+    return name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
 def claim(folder: Path, stem: str, suffix: str) -> Path:
-    """A new file stem-001, stem-002, … in the folder, made here and now, so that no one else gets the same number."""
+    """Create a new file stem-001, stem-002, … in the folder, so that no other process gets the same number."""
     return _claim(folder, stem, suffix, lambda path: path.touch(exist_ok=False))
 
 
 def claim_folder(parent: Path, stem: str) -> Path:
-    """A new folder stem-001, stem-002, … below the parent, as `claim` does for files."""
-    folder(parent)
+    """Create a new folder stem-001, stem-002, … in the parent, as `claim` does for files."""
+    make_folder(parent)
     return _claim(parent, stem, "", Path.mkdir)
 
 
@@ -109,9 +110,9 @@ def _claim(parent: Path, stem: str, suffix: str, make: Callable[[Path], None]) -
         return path
 
 
-def folder(path: Path) -> None:
-    """Make the folder, if something else does not stand in its place."""
-    no_file(path)
+def make_folder(path: Path) -> None:
+    """Create the folder if it is missing. Raises OSError if it cannot be created or written to."""
+    refuse_file(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,13 +121,14 @@ def folder(path: Path) -> None:
         raise PermissionError(f"out is {str(path)!r}, where nothing may be written. Name another folder.")
 
 
-def no_file(path: Path) -> None:
-    if os.path.exists(path) and not os.path.isdir(path):  # Path.exists raises for a name that is too long
+def refuse_file(path: Path) -> None:
+    """Raise NotADirectoryError if this is a file instead of a folder."""
+    if os.path.exists(path) and not os.path.isdir(path):  # Path.exists raises an error if the name is too long
         raise NotADirectoryError(f"out is {str(path)!r}, which is a file, expected a folder. Name another, or move it.")
 
 
 def _flush_folder(path: Path) -> None:
-    """Makes the rename itself last, where the system can open a folder."""
+    """Make a rename in the folder permanent on the disk, if the system can open folders."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -136,8 +138,8 @@ def _flush_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def clean(path: Path) -> None:
-    """Remove what a killed process had begun to write. Only for a folder that is this process's own."""
+def remove_partial(path: Path) -> None:
+    """Remove temporary files of killed processes. Only for a folder that no other process writes to."""
     for partial in path.glob(".*.partial"):
         partial.unlink(missing_ok=True)
 

@@ -1,20 +1,20 @@
-"""The loss: what it compares, and its derivative. The one place that computes either.
+"""Losses and their derivatives. No other module computes them.
 
-`loss=` takes a name, a function of your own, or a `Loss` with a rate regulariser beside it:
+`loss=` takes a name, a function of your own, or a `Loss`, which can add a penalty on spike rates:
 
-    "spikes"     softmax cross-entropy of the outputs s_t, as logits, against the label
-    "leaky"      the same of their leaky sum  o_t = λ o_{t-1} + s_t  (the F- rules)
-    "membrane"   the same of the membrane of an output layer that does not spike
-    "mse"        squared error, mean over the outputs, of the same outputs to a target; a label stands for its one-hot
+    "spikes"     softmax cross-entropy between the outputs s_t, as logits, and the label
+    "leaky"      softmax cross-entropy between their leaky sum  o_t = λ o_{t-1} + s_t  and the label (the F- rules)
+    "membrane"   softmax cross-entropy between the membrane of an output layer that does not spike and the label
+    "mse"        squared error between the rule's readout and a target, mean over the outputs; a label is made one-hot
     f            f(logits [B, C], target) -> [B], differentiable
 
-Without one, a rule uses cross-entropy on what its readout says: "spikes", or "leaky" for the F- rules.
+By default the loss is the cross-entropy of the rule's readout: "spikes", or "leaky" for the F- rules.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,15 +27,8 @@ Readout = Literal["spikes", "leaky"]
 LossFunction = Callable[[Array, Array], Array]
 
 
-def cross_entropy(logits: Array, labels: Array) -> Array:
-    """Softmax cross-entropy of logits [B, C] against labels [B], one number per sample."""
-    shifted = logits - logits.max(-1, keepdims=True)
-    right = labels[..., None] == jnp.arange(logits.shape[-1])
-    return jnp.log(jnp.exp(shifted).sum(-1)) - jnp.where(right, shifted, 0).sum(-1)
-
-
 def squared_error(outputs: Array, target: Array) -> Array:
-    """Mean over the outputs [B, C] of their squared distance to targets [B, C], or to the one-hot of labels [B]."""
+    """Return the mean squared error [B] between outputs [B, C] and targets [B, C], or labels [B] made one-hot."""
     if jnp.issubdtype(target.dtype, jnp.integer):
         target = (target[..., None] == jnp.arange(outputs.shape[-1])).astype(outputs.dtype)
     if target.shape[-1] != outputs.shape[-1]:
@@ -45,23 +38,32 @@ def squared_error(outputs: Array, target: Array) -> Array:
     return jnp.square(outputs - target).mean(-1)
 
 
-#          name       function           what it sees: None for what the rule says   may targets be real numbers?
+class _Named(NamedTuple):
+    """What a name stands for."""
+
+    function: LossFunction | None  # None: softmax cross-entropy, see `_cross_entropy`
+    readout: Readout | None  # None: that of the rule
+    takes_reals: bool  # whether targets may be real numbers
+
+
 NAMED = {
-    "spikes":   (cross_entropy, "spikes", False),
-    "leaky":    (cross_entropy, "leaky",  False),
-    "membrane": (cross_entropy, "spikes", False),
-    "mse":      (squared_error, None,     True),
-}  # fmt: skip
+    "spikes": _Named(None, "spikes", False),
+    "leaky": _Named(None, "leaky", False),
+    "membrane": _Named(None, "spikes", False),
+    "mse": _Named(squared_error, None, True),
+}
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss function, and a penalty on rates.
+    """A loss function and a penalty on spike rates.
 
     Args:
-      function: a name from the list above, or f(logits [B, C], target) -> [B].
-      rate: the share of neurons of a hidden layer that should spike at each time step.
-      rate_weight: adds rate_weight · (mean_j s_tj − rate)² of every hidden layer that spikes to the loss of a step.
+      function: a name from the list above, or f(logits [B, C], target) -> [B]. None: cross-entropy of the rule's
+        readout.
+      rate: the share of a hidden layer's neurons that should spike at each time step.
+      rate_weight: for every hidden layer that spikes, rate_weight · (mean_j s_tj − rate)² is added to the loss of each
+        time step.
     """
 
     function: str | LossFunction | None = None
@@ -76,25 +78,24 @@ class Loss:
 
     @property
     def readout(self) -> Readout | None:
-        """What the loss sees, if it says so itself."""
-        return NAMED[self.function][1] if isinstance(self.function, str) else None  # type: ignore[return-value]
+        """The readout that the loss needs, or None if it takes the readout of the rule."""
+        return NAMED[self.function].readout if isinstance(self.function, str) else None
 
     @property
     def takes_reals(self) -> bool:
-        """May targets be real numbers?"""
+        """Whether targets may be real numbers."""
         if isinstance(self.function, str):
-            return NAMED[self.function][2]
+            return NAMED[self.function].takes_reals
         return self.function is not None
 
     @property
-    def each(self) -> LossFunction:
-        """The loss of each sample."""
-        if isinstance(self.function, str):
-            return NAMED[self.function][0]
-        return cross_entropy if self.function is None else self.function
+    def per_sample(self) -> LossFunction | None:
+        """The function that returns the loss of each sample, or None for softmax cross-entropy."""
+        return NAMED[self.function].function if isinstance(self.function, str) else self.function
 
     @property
     def name(self) -> str:
+        """The name for messages and files."""
         if self.function is None or isinstance(self.function, str):
             return self.function or "cross-entropy"
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -104,8 +105,8 @@ DEFAULT = Loss()
 LossChoice = str | LossFunction | Loss | None
 
 
-def named(loss: LossChoice) -> Loss:
-    """The loss that was asked for."""
+def as_loss(loss: LossChoice) -> Loss:
+    """Return the `Loss` for a name, a function or None. Raises TypeError for anything else."""
     if isinstance(loss, Loss):
         return loss
     if loss is not None and not isinstance(loss, str) and (isinstance(loss, type) or not callable(loss)):
@@ -117,22 +118,23 @@ def named(loss: LossChoice) -> Loss:
 
 
 def is_timed(target: Array) -> bool:
-    """Does a target have an axis of time? Labels [T, B], or real numbers [T, B, C]."""
+    """Return whether a target has a time axis: labels [T, B], or real numbers [T, B, C]."""
     return target.ndim == (2 if jnp.issubdtype(target.dtype, jnp.integer) else 3)
 
 
 def value_and_signal(loss: Loss, logits: Array, target: Array, weight: Array | None = None) -> tuple[Array, Array]:
-    """The loss of logits [..., B, C], and its derivative by the logits.
+    """Return the loss of logits [..., B, C] and its derivative by the logits.
 
-    The mean over all rows [..., B], or their sum with these weights. `target` has the leading axes of the logits, or
-    only that of the samples.
+    The loss is the mean over all rows [..., B], or with `weight` [..., B] the weighted sum. `target` has the leading
+    axes [..., B] of the logits, or only the batch axis [B].
     """
-    if loss.each is cross_entropy:
+    function = loss.per_sample
+    if function is None:
         return _cross_entropy(logits, target, weight)
 
     def total(logits: Array) -> Array:
-        each = _of_each(loss, logits, target)
-        return each.mean() if weight is None else (each * weight).sum()
+        losses = _per_row(function, loss.name, logits, target)
+        return losses.mean() if weight is None else (losses * weight).sum()
 
     return jax.value_and_grad(total)(logits)
 
@@ -140,7 +142,7 @@ def value_and_signal(loss: Loss, logits: Array, target: Array, weight: Array | N
 def of_outputs(
     net: Any, loss: Loss, readout: Readout, outputs: Sequence[Array], target: Array, weight: Array | None = None
 ) -> Array:
-    """The loss of a network from the outputs [T, B, *out] of all its layers, such as `net.record` gives them."""
+    """Return the loss of a network, given the outputs [T, B, *out] of all its layers, as from `net.record`."""
     logits = outputs[-1] if readout == "spikes" else net.leaky_sum(outputs[-1])
     total = value_and_signal(loss, logits, target, weight)[0]
     if loss.rate_weight:
@@ -151,78 +153,80 @@ def of_outputs(
 
 
 def rate_penalty(loss: Loss, outputs: Array, rank: int, weight: Array | None = None) -> tuple[Array, Array]:
-    """The penalty on the rate of one layer with outputs [..., B, *out], and its derivative; `rank` axes are *out."""
+    """Return the rate penalty of one layer and its derivative by the outputs [..., B, *out]; `rank` axes are *out."""
     axes = tuple(range(-rank, 0))
-    off = outputs.mean(axes, keepdims=True) - loss.rate
+    error = outputs.mean(axes, keepdims=True) - loss.rate
     share = 1 / math.prod(outputs.shape[:-rank]) if weight is None else weight.reshape(*weight.shape, *(1,) * rank)
     count = math.prod(outputs.shape[-rank:])
-    signal = 2 * loss.rate_weight / count * off * share
-    return loss.rate_weight * (jnp.square(off) * share).sum(), jnp.broadcast_to(signal, outputs.shape)
+    signal = 2 * loss.rate_weight / count * error * share
+    return loss.rate_weight * (jnp.square(error) * share).sum(), jnp.broadcast_to(signal, outputs.shape)
 
 
-def _of_each(loss: Loss, logits: Array, target: Array) -> Array:
-    """One number per row [..., B]."""
+def _per_row(function: LossFunction, name: str, logits: Array, target: Array) -> Array:
+    """Return the loss of each row [..., B]. Raises TypeError or ValueError if the function returns something else."""
     if logits.ndim > 2:
         in_axes = (0, 0 if is_timed(target) else None)
-        return jax.vmap(lambda at, y: _of_each(loss, at, y), in_axes=in_axes)(logits, target)
-    found = loss.each(logits, target)
-    if not isinstance(found, jax.Array) or not jnp.issubdtype(found.dtype, jnp.floating):
-        given = f"numbers of type {found.dtype}" if hasattr(found, "dtype") else repr(found)
+        return jax.vmap(lambda at, y: _per_row(function, name, at, y), in_axes=in_axes)(logits, target)
+    losses = function(logits, target)
+    if not isinstance(losses, jax.Array) or not jnp.issubdtype(losses.dtype, jnp.floating):
+        given = f"numbers of type {losses.dtype}" if hasattr(losses, "dtype") else repr(losses)
         raise TypeError(
-            f"loss {loss.name!r} returned {given}, expected real numbers [B] that depend on the logits: without a"
+            f"loss {name!r} returned {given}, expected real numbers [B] that depend on the logits. Without a"
             " derivative nothing can be learned."
         )
-    each = found
-    if each.shape != logits.shape[:1]:
+    if losses.shape != logits.shape[:1]:
         raise ValueError(
-            f"loss {loss.name!r} returned the shape {list(each.shape)} for logits {list(logits.shape)}, expected"
+            f"loss {name!r} returned the shape {list(losses.shape)} for logits {list(logits.shape)}, expected"
             f" {list(logits.shape[:1])}: one number per sample. Take the mean or the sum over the outputs, axis -1."
         )
-    return each.astype(logits.dtype)
+    return losses.astype(logits.dtype)
 
 
 def _cross_entropy(logits: Array, labels: Array, weight: Array | None) -> tuple[Array, Array]:
-    """The derivative, softmax − one-hot, is written out, since it fuses better."""
+    """Return the softmax cross-entropy and its derivative by the logits, softmax − one-hot.
+
+    `value_and_signal` does not differentiate it: the explicit derivative shares the exponentials and fuses better.
+    """
     shifted = logits - logits.max(-1, keepdims=True)
-    right = labels[..., None] == jnp.arange(logits.shape[-1])
-    grown = jnp.exp(shifted)
-    total = grown.sum(-1, keepdims=True)
+    one_hot = labels[..., None] == jnp.arange(logits.shape[-1])
+    exponentials = jnp.exp(shifted)
+    total = exponentials.sum(-1, keepdims=True)
     share = 1 / math.prod(logits.shape[:-1]) if weight is None else weight[..., None]
-    each = jnp.log(total) - jnp.where(right, shifted, 0).sum(-1, keepdims=True)
-    loss = each.mean() if weight is None else (each * share).sum()
-    return loss, (grown / total - right) * share
+    losses = jnp.log(total) - jnp.where(one_hot, shifted, 0).sum(-1, keepdims=True)
+    loss = losses.mean() if weight is None else (losses * share).sum()
+    return loss, (exponentials / total - one_hot) * share
 
 
 def predict(outputs: ArrayLike, mask: ArrayLike | None = None) -> Array:
-    """The class with the largest sum of outputs over time, [T, B, classes] -> [B]; −1 where no output was ever active.
+    """Return the class with the largest sum of outputs over time, [T, B, classes] -> [B], or −1 for a silent sample.
 
-    For spikes that is the class with the most of them. `mask` [T, B]: count only where it is true, see
-    `SpikeBatch.mask`.
+    For spikes it is the class with the most spikes. A sample is silent if all its outputs are 0. With `mask` [T, B],
+    only the time steps where it is true count, see `SpikeBatch.mask`.
     """
     out = jnp.asarray(check.output_spikes(outputs))
-    counted = out if mask is None else jnp.where(check.mask(mask, *out.shape[:2])[..., None], out, 0)
-    return jnp.where((counted != 0).any((0, 2)), counted.sum(0).argmax(-1), -1)
+    masked = out if mask is None else jnp.where(check.mask(mask, *out.shape[:2])[..., None], out, 0)
+    return jnp.where((masked != 0).any((0, 2)), masked.sum(0).argmax(-1), -1)
 
 
 def hits(outputs: Array, labels: Array, counted: Array) -> tuple[Array, Array]:
-    """Number of right predictions, and number of predictions, where `counted` [T, B] is true.
+    """Return the number of correct predictions and the number of predictions, where `counted` [T, B] is true.
 
-    One per sample for labels [B], one per time step for labels [T, B].
+    For labels [B] there is one prediction per sample, for labels [T, B] one per time step.
     """
     if labels.ndim == 1:
-        alive = counted.any(0)
-        return ((predict(outputs, counted) == labels) & alive).sum(), alive.sum()
-    right = jnp.where((outputs != 0).any(-1), outputs.argmax(-1), -1) == labels
-    return (right & counted).sum(), counted.sum()
+        nonempty = counted.any(0)
+        return ((predict(outputs, counted) == labels) & nonempty).sum(), nonempty.sum()
+    correct = jnp.where((outputs != 0).any(-1), outputs.argmax(-1), -1) == labels
+    return (correct & counted).sum(), counted.sum()
 
 
 def accuracy(outputs: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None) -> Array:
-    """Share of samples whose prediction is right. Silence is wrong. `mask` as in `predict`.
+    """Return the share of samples whose prediction is correct. Silent samples are wrong. `mask` as in `predict`.
 
-    With labels per time step [T, B]: share of the steps whose largest output is that of the label.
+    With labels per time step [T, B]: the share of time steps at which the output of the label is the largest.
     """
     out = jnp.asarray(check.output_spikes(outputs))
     labels = check.labels(out.shape[-1], labels, batch=out.shape[1], steps=out.shape[0])
     counted = jnp.ones(out.shape[:2], bool) if mask is None else check.mask(mask, *out.shape[:2])
-    right, asked = hits(out, labels, counted)
-    return right / (labels.size if labels.ndim == 1 else asked)
+    correct, predictions = hits(out, labels, counted)
+    return correct / (labels.size if labels.ndim == 1 else predictions)

@@ -1,4 +1,4 @@
-"""Networks in files: what they are made of as plain JSON, their parameters as arrays.
+"""Networks in files: the structure as plain JSON, the parameters as arrays.
 
 otpe.save("net.safetensors", net, params)
 net, params = otpe.load_network("net.safetensors")
@@ -22,22 +22,25 @@ KIND = "network"
 
 
 def save(path: str | Path, net: Network, params: Any) -> Path:
-    """Write a network and its parameters to one file: whole or not at all, with a hash of its content.
+    """Write a network and its parameters to one file, atomically and with a hash of the content.
 
-    Maps, neurons and surrogates of your own cannot be written. Their parameters can: hand the network to
-    `load_network` then.
+    Maps, neurons and surrogates of your own cannot be written, but their parameters can. In that case pass the network
+    to `load_network`. Raises ValueError, and writes nothing, if a parameter is not finite.
     """
     params = check.params(net, params)
-    arrays = {name: np.asarray(leaf) for name, leaf in named(params).items()}
+    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(params).items()}
     bad = [name for name, array in arrays.items() if not np.isfinite(array.astype(np.float64)).all()]
     if bad:
         raise ValueError(f"params hold numbers that are not finite, in {bad[0]}. {path} was not written.")
-    tensors.write(Path(path), KIND, arrays, {"net": described(net)})
+    tensors.write(Path(path), KIND, arrays, {"net": network_to_json(net)})
     return Path(path)
 
 
 def load_network(path: str | Path, net: Network | None = None) -> tuple[Network, Any]:
-    """The network and the parameters that `save` wrote. `net`: the network, where the file cannot describe it."""
+    """Return the network and the parameters that `save` wrote. `net` is needed if the file cannot describe it.
+
+    Raises ValueError if the file is damaged, or does not fit the network.
+    """
     path = Path(path)
     arrays, about = tensors.read(path, KIND, {"net": dict | None})
     if net is None:
@@ -47,96 +50,99 @@ def load_network(path: str | Path, net: Network | None = None) -> tuple[Network,
                 f" it over: otpe.load_network({str(path)!r}, net)."
             )
         with contents.reading(path):
-            net = network_of(about["net"])
+            net = network_from_json(about["net"])
     check.network(net)
-    like = named(jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32)))
-    given, wanted = ({name: np.shape(a) for name, a in these.items()} for these in (arrays, like))
-    if given != wanted:
-        differing = sorted(set(given.items()) ^ set(wanted.items()))[0]
+    like = jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32))
+    names = named_leaves(like)
+    given, expected = ({name: np.shape(a) for name, a in leaves.items()} for leaves in (arrays, names))
+    if given != expected:
+        name = sorted(set(given.items()) ^ set(expected.items()))[0][0]
         raise contents.ContentError(
-            f"{path} does not fit the network: {differing[0]} has the shape {list(given.get(differing[0], ()))} in the"
-            f" file and {list(wanted.get(differing[0], ()))} in the network."
+            f"{path} does not fit the network: {name} has the shape {list(given.get(name, ()))} in the file and"
+            f" {list(expected.get(name, ()))} in the network."
         )
-    structure = jax.tree.structure(jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32)))
-    return net, jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in like])
+    return net, jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
 
 
-def is_described(path: str | Path) -> bool:
-    """Does the file that `save` wrote say what the network is made of?"""
+def describes_network(path: str | Path) -> bool:
+    """Return whether a file that `save` wrote describes the network, so that `load_network` does not need it."""
     return tensors.read(Path(path), KIND, {"net": dict | None})[1]["net"] is not None
 
 
-def named(tree: Any) -> dict[str, Any]:
-    """Every leaf by its place, such as params.0.kernel."""
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """Return the leaves of a tree, each under its path, such as "0.kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(place, simple=True, separator="."): leaf for place, leaf in leaves}
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 # A network as plain JSON
 
 
-def described(net: Network) -> dict[str, Any] | None:
-    """As plain JSON. None for a network with maps, neurons or surrogates of a user's own."""
+def network_to_json(net: Network) -> dict[str, Any] | None:
+    """Return a network as plain JSON, or None if it has user-defined maps, neurons or surrogates."""
     try:
-        return {"layers": [_plain(layer) for layer in net.layers], "neurons": [_plain(each) for each in net.neurons]}
-    except _OwnError:
+        return {
+            "layers": [_to_json(layer) for layer in net.layers],
+            "neurons": [_to_json(neuron) for neuron in net.neurons],
+        }
+    except _UserDefinedError:
         return None
 
 
-def network_of(said: Mapping[str, Any]) -> Network:
-    """The network that `described` wrote, of this version or an earlier one."""
-    maps = [_made({"kind": "DenseLayer", **each}) for each in said["layers"]]
-    return Network(tuple(maps), tuple(_neuron_of(each) for each in said["neurons"]))
+def network_from_json(plain: Mapping[str, Any]) -> Network:
+    """Return the network for the output of `network_to_json`, of this version or an earlier one."""
+    maps = [_from_json({"kind": "DenseLayer", **layer}) for layer in plain["layers"]]
+    return Network(tuple(maps), tuple(_neuron_from_json(neuron) for neuron in plain["neurons"]))
 
 
-def loss_described(loss: Loss) -> dict[str, Any] | None:
-    """As plain JSON. None for a function of a user's own."""
+def loss_to_json(loss: Loss) -> dict[str, Any] | None:
+    """Return a loss as plain JSON, or None if it is a user-defined function."""
     if callable(loss.function):
         return None
     return {"function": loss.function, "rate": loss.rate, "rate_weight": loss.rate_weight}
 
 
-def _neuron_of(said: Mapping[str, Any]) -> Any:
-    if "kind" in said:
-        return _made(said)
-    name, *numbers = said["surrogate"]  # as version 0.1 wrote LIF neurons
-    return neurons.LIF(**{**said, "surrogate": _kinds()[name](*numbers)})
+def _neuron_from_json(plain: Mapping[str, Any]) -> Any:
+    if "kind" in plain:
+        return _from_json(plain)
+    name, *numbers = plain["surrogate"]  # as version 0.1 wrote LIF neurons
+    return neurons.LIF(**{**plain, "surrogate": _kinds()[name](*numbers)})
 
 
-class _OwnError(Exception):
-    """Something of a user's own, which has no description."""
+class _UserDefinedError(Exception):
+    """An object is user-defined, so it has no description."""
 
 
 @lru_cache
 def _kinds() -> dict[str, Any]:
-    """Everything that a network may be made of, by the name of its class."""
-    found = {}
+    """Return the classes that a network may consist of, by name."""
+    kinds = {}
     for module in (layers, neurons, surrogates):
         for name, kind in vars(module).items():
             if isinstance(kind, type) and (is_dataclass(kind) or kind is neurons.PerNeuron):
-                found[name] = kind
-    return found
+                kinds[name] = kind
+    return kinds
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_to_json(each) for each in value]
     kind = type(value)
     if _kinds().get(kind.__name__) is not kind:
-        raise _OwnError
+        raise _UserDefinedError
     if isinstance(value, neurons.PerNeuron):
         return {"kind": kind.__name__, "values": value.values.tolist()}
-    return {"kind": kind.__name__, **{field.name: _plain(getattr(value, field.name)) for field in fields(value)}}
+    return {"kind": kind.__name__, **{field.name: _to_json(getattr(value, field.name)) for field in fields(value)}}
 
 
-def _made(said: Any) -> Any:
-    if isinstance(said, list):
-        return tuple(_made(each) for each in said)
-    if not isinstance(said, Mapping):
-        return said
-    given = {name: _made(value) for name, value in said.items() if name != "kind"}
-    if said["kind"] not in _kinds():
-        raise ValueError(f"it holds a {said['kind']!r}, which this version of otpe does not know")
-    return _kinds()[said["kind"]](**given)
+def _from_json(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return tuple(_from_json(each) for each in plain)
+    if not isinstance(plain, Mapping):
+        return plain
+    settings = {name: _from_json(value) for name, value in plain.items() if name != "kind"}
+    if plain["kind"] not in _kinds():
+        raise ValueError(f"it holds a {plain['kind']!r}, which this version of otpe does not know")
+    return _kinds()[plain["kind"]](**settings)

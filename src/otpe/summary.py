@@ -1,4 +1,4 @@
-"""A network as a table."""
+"""The table that `print(net)` shows."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from otpe import neurons, tables
 from otpe.layers import WeightRows
-from otpe.layers.compose import parameters, words
+from otpe.layers.compose import description, parameters
 
 if TYPE_CHECKING:
     from otpe.networks import Network
@@ -18,40 +18,45 @@ CAPTION = "Traces: bytes per sample in float32, per input as OTTT keeps them, pe
 
 
 def table(net: "Network") -> str:
-    """One line per layer: its map, neurons, output shape and parameters, and the bytes of its traces per sample.
+    """Return a table with one line per layer: map, neurons, output shape, parameters and bytes of traces per sample.
 
-    Traces are those of float32. Per input: rules with a number per input, such as "ottt". Per weight: rules with a
-    number per weight, such as "ostl", with dense traces; "–" for a map that cannot hold them.
+    Bytes are for float32. "trace per input" is for rules with a number per input, such as "ottt". "trace per weight" is
+    for rules with a number per weight, such as "ostl", with dense traces; "–" marks a map that cannot hold them.
     """
-    head = ("layer", "map", "neurons", "output", "parameters", "trace per input", "trace per weight")
+    header = ("layer", "map", "neurons", "output", "parameters", "trace per input", "trace per weight")
     pairs = list(zip(net.layers, net.neurons, strict=True))
-    numbers = [(parameters(layer) + _trained(layer, neuron), *_trace_bytes(layer, neuron)) for layer, neuron in pairs]
+    numbers = [
+        (parameters(layer) + _trained_numbers(layer, neuron), *_trace_bytes(layer, neuron)) for layer, neuron in pairs
+    ]
     rows = [
-        (str(i), words(layer), _neurons(neuron), "×".join(map(str, layer.out_shape)), *map(_shown, number))
+        (str(i), description(layer), _neurons(neuron), "×".join(map(str, layer.out_shape)), *map(_shown, number))
         for i, (layer, neuron, number) in enumerate(zip(net.layers, net.neurons, numbers, strict=True))
     ]
     totals = [sum(n for n in column if n is not None) for column in zip(*numbers, strict=True)]
-    table = tables.columns([head, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
+    table = tables.columns([header, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
     return f"{table}\n{CAPTION}"
 
 
-def _trained(layer: Any, neuron: Any) -> int:
-    """Number of trained numbers of the neurons."""
-    own = jax.eval_shape(lambda: neurons.trained(neuron, layer.out_shape, jnp.float32))
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(own))
+def _trained_numbers(layer: Any, neuron: Any) -> int:
+    """Return the size of the trained parameters of the neurons."""
+    trained = jax.eval_shape(lambda: neurons.trained(neuron, layer.out_shape, jnp.float32))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(trained))
 
 
 def _trace_bytes(layer: Any, neuron: Any) -> tuple[int, int | None]:
-    """A trace has a number for each state of the neuron that it passes."""
+    """Return the bytes of traces per input and per weight, or None for traces that the map cannot hold.
+
+    A trace per input has a number for each pole of the neuron, a trace per weight one for each state.
+    """
     if not parameters(layer):
         return 0, 0
     inputs, outputs = math.prod(layer.in_shape), math.prod(layer.out_shape)
-    of_weights = 4 * layer.rows * outputs * neurons.states_of(neuron) if isinstance(layer, WeightRows) else None
-    return 4 * (inputs + 1) * len(neurons.poles(neuron)), of_weights
+    per_weight = 4 * layer.rows * outputs * neurons.state_count(neuron) if isinstance(layer, WeightRows) else None
+    return 4 * (inputs + 1) * len(neurons.poles(neuron)), per_weight
 
 
 def _neurons(neuron: Any) -> str:
-    """Such as "CubaLIF 0.9 learned, 0.8": the leaks of a neuron of ours, the leak of another one."""
+    """Return text such as "CubaLIF 0.9 learned, 0.8": the class and its leaks."""
     leaks = []
     for name in getattr(neuron, "LEAKS", ("leak",)):
         leak = getattr(neuron, name, None)

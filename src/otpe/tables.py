@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Rows as text, each column as wide as its widest cell."""
+    """Return rows as text, with aligned columns. Columns whose numbers are in `left` are aligned to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -1,7 +1,7 @@
-"""Arrays in a file that says what it is and whether it is whole: safetensors, with a sha256 of everything inside.
+"""Files of arrays in the safetensors format, with a description and a sha256 of the whole content.
 
-A safetensors file cannot run code when it is opened. But a flipped bit in its numbers goes unnoticed, so the header
-carries a hash of the numbers, of their names, types and shapes, and of what else is said about them.
+A safetensors file cannot run code when it is opened. But the format does not detect a flipped bit. So the header
+contains a hash of the numbers, of their names, types and shapes, and of the description.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 class NewerFormatError(contents.ContentError):
-    """A file that a later version wrote."""
+    """A later version wrote the file."""
 
 
 KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
@@ -30,17 +30,20 @@ OTHERS = {"BOOL": np.bool_, "BF16": ml_dtypes.bfloat16}  # safetensors.numpy wri
 
 
 def write(path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write the arrays, and what is to be said about them (plain JSON), whole or not at all."""
+    """Write arrays and their description `about` (plain JSON) to a file, atomically."""
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    said = json.dumps({"kind": kind, **about})
-    header = {"format": str(FORMAT), "about": said, "sha256": _hash(said, arrays)}
+    description = json.dumps({"kind": kind, **about})
+    header = {"format": str(FORMAT), "about": description, "sha256": _hash(description, arrays)}
     files.write_atomically(path, save(arrays, header))
 
 
 def read(
     path: Path, kind: str, needs: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `write` wrote, if every bit of it is still there. `needs`: what must be said there, with its types."""
+    """Return the arrays and the description that `write` wrote. `needs` are the keys it must have, with their types.
+
+    Raises ContentError if the file is damaged or of another kind, NewerFormatError if a later version wrote it.
+    """
     content = path.read_bytes()
     header = _header(path, content)
     if not {"format", "about", "sha256"} <= header.keys():
@@ -52,7 +55,7 @@ def read(
         )
     try:
         arrays = {name: _array(**part) for name, part in deserialize(content)}
-    except (SafetensorError, *contents.STRANGE) as error:
+    except (SafetensorError, *contents.PARSING_ERRORS) as error:
         raise contents.ContentError(f"{path} is damaged: {error}.") from None
     if _hash(header["about"], arrays) != header["sha256"]:
         raise contents.ContentError(f"{path} is damaged: its content does not match the hash that was written with it.")
@@ -64,18 +67,19 @@ def read(
 
 
 def _header(path: Path, content: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file. Raises ContentError if the header is damaged."""
     size = int.from_bytes(content[:8], "little")
     try:
         header = contents.parsed(content[8 : 8 + size])
-        said = header.get("__metadata__", {})
-        if len(content) < 8 + size or not contents.fits(said, dict):
+        metadata = header.get("__metadata__", {})
+        if len(content) < 8 + size or not contents.fits(metadata, dict):
             raise ValueError
-        contents.typed(said, dict.fromkeys(said, str))
+        contents.typed(metadata, dict.fromkeys(metadata, str))
     except (ValueError, AttributeError):
         raise contents.ContentError(
             f"{path} is damaged: {len(content):,} bytes without a whole header. Was it cut short?"
         ) from None
-    return said
+    return metadata
 
 
 def _array(shape: list[int], dtype: str, data: bytes) -> np.ndarray:
@@ -83,10 +87,10 @@ def _array(shape: list[int], dtype: str, data: bytes) -> np.ndarray:
     return np.frombuffer(data, kind).reshape(shape)
 
 
-def _hash(said: str, arrays: Mapping[str, np.ndarray]) -> str:
-    content = hashlib.sha256(said.encode())
+def _hash(description: str, arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(description.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        content.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
-        content.update(array.tobytes())
-    return content.hexdigest()
+        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -121,15 +121,15 @@ class Forgetful(Broken):
     [
         (SilentAtFirst, "expected finite scores"),
         (Greedy, "an input was changed"),
-        (Peeking, "the learner looks at an input again after the call"),
+        (Peeking, "the learner reads an input again after the call"),
         (Impure, "two predictions of one step differ"),
-        (Learning, "after observing and a reset the learner answers otherwise"),
-        (Shared, "a clone answers otherwise than what it was cloned from"),
-        (Random, "two learners that are alike differ|has become another|answers otherwise|looks at an input again"),
+        (Learning, "after observing and a reset the learner predicts otherwise than a new one"),
+        (Shared, "a clone predicts otherwise than the learner that it was cloned from"),
+        (Random, "two learners with equal settings differ|predict_one changed|predicts otherwise|reads an input again"),
         (Hoarding, "Python's memory has grown by [0-9,]+ bytes over 300 steps"),
         (Keeping, "JAX's memory has grown by"),
         (Otherwise, "learn_many differs from learn_one in a loop"),
-        (Forgetful, "one that was saved and loaded goes another way"),
+        (Forgetful, "a learner that was saved and loaded learns otherwise than the original"),
     ],
 )
 def test_what_is_broken_is_found(kind, words):

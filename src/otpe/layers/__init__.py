@@ -1,8 +1,8 @@
 """Linear maps from the spikes below to the currents of a layer.
 
 `conv`, `avg_pool`, `sum_pool`, `flatten`, `dense`, `masked` and `grouped` describe a map without its input shape, and
-`>>` joins them: `flatten() >> dense(10)`. `otpe.network` works out the shapes. A map of one's own is a class with the
-contract in `layers/base.py`.
+`>>` joins them: `flatten() >> dense(10)`. `otpe.network` works out the shapes. For a map of your own, write a class
+with the contract in `layers/base.py`.
 """
 
 from otpe.layers.compose import Composition, CompositionWithRows, Spec, compose
@@ -16,13 +16,13 @@ from otpe.layers.linear import (
     apply,
     current,
     gradient,
-    kept_shape,
     lift,
     narrow,
     spike_type,
-    takes_apart,
+    storage_shape,
     transpose,
     unlift,
+    uses_parts,
 )
 from otpe.layers.matrix import Dense, DenseLayer, MaskedLayer, dense, grouped, masked
 from otpe.layers.pooling import FlattenLayer, PoolLayer, avg_pool, flatten, sum_pool
@@ -30,6 +30,6 @@ from otpe.layers.pooling import FlattenLayer, PoolLayer, avg_pool, flatten, sum_
 __all__ = [
     "Collector", "Composition", "CompositionWithRows", "Conv", "ConvLayer", "Current", "Dense", "DenseLayer",
     "FlattenLayer", "LinearMap", "MaskedLayer", "Matrix", "PoolLayer", "Spec", "WeightRows",
-    "apply", "avg_pool", "compose", "conv", "current", "dense", "flatten", "gradient", "grouped", "kept_shape", "lift",
-    "masked", "narrow", "spike_type", "sum_pool", "takes_apart", "transpose", "unlift",
+    "apply", "avg_pool", "compose", "conv", "current", "dense", "flatten", "gradient", "grouped", "lift", "masked",
+    "narrow", "spike_type", "storage_shape", "sum_pool", "transpose", "unlift", "uses_parts",
 ]  # fmt: skip

@@ -1,10 +1,10 @@
-"""Maps that feed each other, as one map, and maps whose input shape is not known yet.
+"""Chains of maps as one map, and maps whose input shape is not known yet.
 
     conv(16, 5) >> avg_pool(2)            a Spec: `.on((2, 34, 34))` makes the map
     PoolLayer(…) >> ConvLayer(…)          a Composition: one linear map
 
-A composition of linear maps is linear in its input. It is linear in its parameters too, as long as one part has all of
-them. So a composition has the parameters of that part, with the same fields.
+A composition of linear maps is linear in its input. It is linear in its parameters only if a single part has them all.
+So at most one part has parameters, and the parameters of the composition are those of this part.
 """
 
 import math
@@ -28,30 +28,30 @@ class Chains:
     """The operator `>>` of maps and specs: the left one feeds the right one."""
 
     def __rshift__(self, above: Any) -> Any:
-        return _then(self, above)
+        return _chained(self, above)
 
     def __rrshift__(self, below: Any) -> Any:
-        return _then(below, self)
+        return _chained(below, self)
 
 
 @dataclass(frozen=True, repr=False)
 class Spec(Chains):
     """A linear map whose input shape is not known yet."""
 
-    words: str  # the call that made it
+    call: str  # the call that made it, as text
     make: Callable[[Shape], LinearMap]
 
     def on(self, in_shape: int | Iterable[int]) -> LinearMap:
-        """The map for inputs of this shape, without time and batch. ValueError if the two do not fit."""
+        """Return the map for inputs of this shape, without time and batch. Raises ValueError if it cannot take them."""
         return self.make(shape_of(in_shape))
 
     def __repr__(self) -> str:
-        return self.words
+        return self.call
 
 
 @dataclass(frozen=True)
 class Composition(Chains):
-    """Maps that feed each other, the first one first. One of them may have parameters."""
+    """A chain of maps, in the order of the data. At most one of them has parameters."""
 
     parts: tuple[Any, ...]  # LinearMaps
 
@@ -60,10 +60,10 @@ class Composition(Chains):
         for below, above in pairwise(self.parts):
             if tuple(below.out_shape) != tuple(above.in_shape):
                 raise ValueError(
-                    f"{self}: {words(below)} gives the shape {shown(below.out_shape)} and {words(above)} takes"
-                    f" {shown(above.in_shape)}, expected one shape."
+                    f"{self}: {description(below)} gives the shape {shown(below.out_shape)} and {description(above)}"
+                    f" takes {shown(above.in_shape)}, expected one shape."
                 )
-        owners = [words(part) for part in self.parts if parameters(part)]
+        owners = [description(part) for part in self.parts if parameters(part)]
         if len(owners) > 1:
             raise ValueError(
                 f"{self}: {' and '.join(owners)} both have parameters, expected one such map at most: a product of two"
@@ -83,21 +83,21 @@ class Composition(Chains):
 
     def apply(self, params: Params, x: Array, one: Array | float = 1.0) -> Array:
         for i, part in enumerate(self.parts):
-            x = part.apply(params, x, _as_bias(one, part)) if i == self._owner else part.apply((), x)
+            x = part.apply(params, x, _bias_input(one, part)) if i == self._owner else part.apply((), x)
         return x
 
     def __str__(self) -> str:
-        return " >> ".join(map(words, self.parts))
+        return " >> ".join(map(description, self.parts))
 
     @property
     def _owner(self) -> int:
-        """Index of the part with the parameters; 0 if there are none."""
+        """The index of the part with the parameters, or 0 if no part has any."""
         return next((i for i, part in enumerate(self.parts) if parameters(part)), 0)
 
 
 @dataclass(frozen=True)
 class CompositionWithRows(Composition):
-    """A composition that can hold a trace per weight: its last part has the parameters, and rows."""
+    """A composition that can hold a trace per weight: its last part has the parameters, and is a `WeightRows`."""
 
     @property
     def rows(self) -> int:
@@ -113,7 +113,7 @@ class CompositionWithRows(Composition):
 
 
 def compose(*maps: Any) -> Any:
-    """Maps that feed each other, as one map."""
+    """Return a chain of maps as one map."""
     parts = tuple(part for each in maps for part in (each.parts if isinstance(each, Composition) else (each,)))
     if len(parts) == 1:
         return parts[0]
@@ -121,33 +121,36 @@ def compose(*maps: Any) -> Any:
     return (CompositionWithRows if with_rows else Composition)(parts)
 
 
-def on(layer: Any, in_shape: Shape) -> Any:
-    """The map of a spec on this input. A finished map stays as it is; ValueError if it takes another input."""
+def resolve(layer: Any, in_shape: Shape) -> Any:
+    """Return the map of a spec for this input shape, or a map unchanged. Raises ValueError if it does not fit."""
     if isinstance(layer, Spec):
         return layer.on(in_shape)
     if tuple(layer.in_shape) != in_shape:
-        raise ValueError(f"{words(layer)} takes the shape {shown(layer.in_shape)}, but its input is {shown(in_shape)}.")
+        raise ValueError(
+            f"{description(layer)} takes the shape {shown(layer.in_shape)}, but its input is {shown(in_shape)}."
+        )
     return layer
 
 
 @lru_cache
 def parameters(layer: LinearMap) -> int:
-    """How many numbers a map learns."""
+    """Return the number of trained parameters of a map."""
     params = jax.eval_shape(lambda: layer.init(jax.random.key(0), jnp.float32))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
 
-def words(layer: Any) -> str:
-    """A map or a spec in a few words; for a map without words, the name of its class."""
+def description(layer: Any) -> str:
+    """Return a short text for a map or a spec: its `str`, or the name of its class if it defines none."""
     return str(layer) if type(layer).__str__ is not object.__str__ or isinstance(layer, Spec) else type(layer).__name__
 
 
 def shown(shape: Iterable[int]) -> str:
+    """Return a shape as text, such as "[2, 34, 34]"."""
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def shape_of(shape: Any) -> Shape:
-    """A shape as a tuple, from a tuple or from one number."""
+    """Return a shape as a tuple, given a tuple or one number. Raises ValueError if it is not a shape."""
     try:
         sizes = tuple(shape) if np.ndim(shape) else (shape,)
     except (TypeError, ValueError):
@@ -160,19 +163,19 @@ def shape_of(shape: Any) -> Shape:
     return tuple(map(int, sizes))
 
 
-def _then(below: Any, above: Any) -> Any:
+def _chained(below: Any, above: Any) -> Any:
     if not all(isinstance(each, Spec) or hasattr(each, "apply") for each in (below, above)):
         return NotImplemented
     if not isinstance(below, Spec) and not isinstance(above, Spec):
         return compose(below, above)
 
     def make(in_shape: Shape) -> Any:
-        first = on(below, in_shape)
-        return compose(first, on(above, tuple(first.out_shape)))
+        first = resolve(below, in_shape)
+        return compose(first, resolve(above, tuple(first.out_shape)))
 
-    return Spec(f"{words(below)} >> {words(above)}", make)
+    return Spec(f"{description(below)} >> {description(above)}", make)
 
 
-def _as_bias(one: Array | float, layer: LinearMap) -> Any:
-    """The input of the bias, one number per sample, with the axes that broadcast to the current of this map."""
+def _bias_input(one: Array | float, layer: LinearMap) -> Any:
+    """Reshape the input of the bias so that it broadcasts to the current of this map."""
     return jnp.reshape(one, (-1, *(1,) * len(layer.out_shape))) if np.ndim(one) else one

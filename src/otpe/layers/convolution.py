@@ -1,4 +1,4 @@
-"""Convolutions over a line or a plane, channel first, as torch and NIR have them."""
+"""Convolutions in one or two dimensions, channels first, as in torch and NIR."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from jax import Array
 from otpe import check
 from otpe.layers.compose import Chains, Shape, Spec, shown
 
-BLOCK = 2**18  # numbers in a block of patches: a megabyte in float32
+BLOCK = 2**18  # largest size of a block of patches, in numbers: a megabyte in float32
 Axes = int | tuple[int, ...]  # one number for all axes, or one per axis
 
 
@@ -27,7 +27,7 @@ class Conv(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvLayer(Chains):
-    """c = kernel ⋆ x + one · bias, on inputs [C, L] or [C, H, W]. `conv` makes one from fewer words."""
+    """c = kernel ⋆ x + one · bias, on inputs [C, L] or [C, H, W]. `conv` makes one with fewer arguments."""
 
     in_shape: Shape
     channels: int
@@ -60,7 +60,7 @@ class ConvLayer(Chains):
         )
 
     def _by_patches(self, kernel: Array, x: Array) -> Array:
-        """As products of matrices, of a block of samples at a time, so that its patches stay in a CPU's caches."""
+        """Compute the convolution by matrix products, block by block, so that patches fit into the CPU's caches."""
         positions = self.out_shape[1:]
         weights = kernel.reshape(self.groups, self.channels // self.groups, -1)
 
@@ -72,14 +72,14 @@ class ConvLayer(Chains):
         numbers = self.groups * weights.shape[-1] * math.prod(positions)
         return _in_blocks(block, x, max(1, BLOCK // numbers))
 
-    # A trace per weight: one row per weight of an output channel's kernel, and a last one for the bias.
+    # Rows for a trace per weight: one per weight of an output channel's kernel, and a last one for the bias.
 
     @property
     def rows(self) -> int:
         return self.in_shape[0] // self.groups * math.prod(self.size) + self.bias
 
     def to_rows(self, x: Array) -> Array:
-        """[N, rows, 1, *positions]; for groups, which see different inputs, [N, rows, channels, *positions]."""
+        """Return [N, rows, 1, *positions], or [N, rows, channels, *positions] for groups, since their inputs differ."""
         rows = jnp.moveaxis(self._patches(jnp.moveaxis(x, 0, -1)), (-1, 1, 0), (0, 1, 2))
         if self.groups > 1:
             rows = jnp.repeat(rows, self.channels // self.groups, axis=2)
@@ -91,7 +91,10 @@ class ConvLayer(Chains):
         return Conv(kernel.reshape(self.channels, -1, *self.size), bias)
 
     def _patches(self, x: Array) -> Array:
-        """What each weight of a channel's kernel sees: [C, *in, N] to [groups, rows without bias, *positions, N]."""
+        """Return the inputs of each weight of a channel's kernel.
+
+        x has the shape [C, *in, N], the result [groups, rows without bias, *positions, N].
+        """
         filled = [(a, b + -n % s) for (a, b), n, s in zip(self.padding, self.padded, self.stride, strict=True)]
         phases = self._phases(jnp.pad(x, ((0, 0), *filled, (0, 0))))
 
@@ -104,29 +107,29 @@ class ConvLayer(Chains):
         return seen.reshape(self.groups, -1, *seen.shape[2:])
 
     def _phases(self, x: Array) -> dict[tuple[int, ...], Array]:
-        """For a stride s, each s-th input from the first on, from the second on, and so on: there the stride is 1."""
+        """Split the inputs by their index modulo the stride, for each axis. On each part the stride is 1."""
         axes, counts = len(self.stride), [n // s for n, s in zip(x.shape[1:-1], self.stride, strict=True)]
         x = x.reshape(len(x), *chain(*zip(counts, self.stride, strict=True)), x.shape[-1])
         x = jnp.moveaxis(x, range(2, 2 + 2 * axes, 2), range(axes)).reshape(-1, len(x), *counts, x.shape[-1])
-        phases = jax.lax.split(x, (1,) * len(x))  # its transpose is one copy, and that of slices a sum of many
+        phases = jax.lax.split(x, (1,) * len(x))  # not slices: the transpose of `split` is one copy, not a sum
         return {which: phase[0] for which, phase in zip(product(*map(range, self.stride)), phases, strict=True)}
 
     @property
     def padded(self) -> list[int]:
-        """Inputs per axis, the padding included."""
+        """The number of inputs per axis, including the padding."""
         return [before + n + after for n, (before, after) in zip(self.in_shape[1:], self.padding, strict=True)]
 
     @property
     def spans(self) -> list[int]:
-        """Inputs per axis from the first to the last weight of the kernel."""
+        """The number of inputs per axis from the first to the last weight of the kernel."""
         return [(k - 1) * d + 1 for k, d in zip(self.size, self.dilation, strict=True)]
 
     def __str__(self) -> str:
         padding = [str(a) if a == b else f"{a}+{b}" for a, b in self.padding]
         settings = {"stride": (self.stride, "1"), "padding": (padding, "0"), "dilation": (self.dilation, "1")}
-        said = [f"{name} {_axes(value)}" for name, (value, usual) in settings.items() if _axes(value) != usual]
-        said += [f"{self.groups} groups"] * (self.groups > 1) + ["no bias"] * (not self.bias)
-        return ", ".join([f"conv {self.channels}", by(self.size), *said])
+        extras = [f"{name} {_axes(value)}" for name, (value, usual) in settings.items() if _axes(value) != usual]
+        extras += [f"{self.groups} groups"] * (self.groups > 1) + ["no bias"] * (not self.bias)
+        return ", ".join([f"conv {self.channels}", by(self.size), *extras])
 
 
 def conv(
@@ -138,16 +141,16 @@ def conv(
     groups: int = 1,
     bias: bool = True,
 ) -> Spec:
-    """A convolution on [C, L] or [C, H, W], whichever its input is.
+    """A convolution on inputs [C, L] or [C, H, W].
 
     Args:
-      channels: of the output.
-      size: of the kernel.
-      stride: inputs from one position of the kernel to the next.
+      channels: number of output channels.
+      size: size of the kernel.
+      stride: distance between neighbouring positions of the kernel, in inputs.
       padding: zeros added at both ends of an axis. "valid" is 0; with "same" the output has ⌈input / stride⌉ positions.
-      dilation: inputs from one weight of the kernel to the next.
-      groups: the channels are divided into that many groups, each of which only sees its own inputs.
-      bias: does each output channel have one?
+      dilation: distance between neighbouring weights of the kernel, in inputs.
+      groups: number of groups into which the channels are divided. An output channel only sees the inputs of its group.
+      bias: whether each output channel has a bias.
     """
     _check(channels, size, stride, padding, dilation, groups, bias)
     given = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "bias": bias}
@@ -183,38 +186,41 @@ def conv(
 
 
 def _in_blocks(linear: Callable[[Array], Array], x: Array, most: int) -> Array:
-    """A linear function of samples [N, …], applied to blocks of at most so many."""
+    """Apply a linear function of samples [N, …] to blocks of at most `most` samples."""
     if len(x) <= most:
         return linear(x)
     divisors = [size for size in range((most + 1) // 2, most + 1) if len(x) % size == 0]
     size = max(divisors, default=most)
     missing = -len(x) % size
     whole = jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x
-    # With `checkpoint`, the transpose makes the patches of a block again. It would keep those of all blocks else.
-    again = jax.checkpoint(linear, prevent_cse=False)
-    y = jax.lax.map(again, whole.reshape(-1, size, *x.shape[1:]))
+    # With `checkpoint`, the transpose computes the patches of a block again. Otherwise the patches of all blocks would
+    # be stored.
+    recomputed = jax.checkpoint(linear, prevent_cse=False)
+    y = jax.lax.map(recomputed, whole.reshape(-1, size, *x.shape[1:]))
     return y.reshape(-1, *y.shape[2:])[: len(x)]
 
 
 def per_axis(call: str, value: Any, in_shape: Shape) -> tuple[int, ...]:
-    """One number for every axis behind the channels."""
+    """Return one number for each axis after the channels. Raises ValueError if there are not as many."""
     axes = len(in_shape) - 1
     numbers = tuple(map(int, value)) if np.ndim(value) else (int(value),) * axes
     if len(numbers) != axes:
         raise ValueError(
-            f"{call}: {value!r} has {len(numbers)} entries, but the input {shown(in_shape)} has {axes} axes behind its"
+            f"{call}: {value!r} has {len(numbers)} entries, but the input {shown(in_shape)} has {axes} axes after its"
             " channels. Give one entry per axis, or one number for all."
         )
     return numbers
 
 
 def check_axes(what: str, value: Any, least: int = 1) -> None:
+    """Raise ValueError if this is not a whole number from `least` on, or several."""
     given = value if isinstance(value, tuple | list) else (value,)
     if not given or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= least for n in given):
         raise ValueError(f"{what} is {value!r}, expected a whole number from {least} on, or one per axis.")
 
 
 def by(numbers: Iterable[Any]) -> str:
+    """Return sizes as text, such as "3×5"."""
     return "×".join(map(str, numbers))
 
 
@@ -233,6 +239,6 @@ def _check(channels: Any, size: Any, stride: Any, padding: Any, dilation: Any, g
 
 
 def _axes(values: Iterable[Any]) -> str:
-    """One number if all axes have the same."""
+    """Return the values of all axes as text, or only one if all are the same."""
     given = list(values)
     return by(given if len(set(given)) > 1 else given[:1])

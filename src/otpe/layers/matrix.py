@@ -1,4 +1,4 @@
-"""Maps on flat inputs: dense, where every neuron listens to every input, and masked, where it listens to some."""
+"""Maps on flat inputs: dense, where every neuron sees every input, and masked, where it sees some of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from otpe.layers.linear import lift
 
 
 class Dense(NamedTuple):
-    """Parameters of one dense layer, or of a masked one."""
+    """Parameters of one dense or masked layer."""
 
-    kernel: Array  # W     [n_in, n_out]; of a masked layer only the weights that exist, row by row
+    kernel: Array  # W     [n_in, n_out]; in a masked layer [weights]: the weights that exist, row by row
     bias: Array  # bias  [n_out]
 
 
@@ -52,7 +52,7 @@ class DenseLayer(Chains):
     def from_matrix(self, kernel: Array, bias: Array) -> Dense:
         return Dense(kernel, bias)
 
-    # A trace per weight: one row per input, and a last one for the bias.
+    # Rows for a trace per weight: one per input, and a last one for the bias.
 
     @property
     def rows(self) -> int:
@@ -69,21 +69,21 @@ class DenseLayer(Chains):
 
 
 class _Weights(NamedTuple):
-    """Where the weights of a mask are. Plain numpy: it is part of the program."""
+    """The positions of the weights of a mask. They are numpy arrays: constants of the compiled program."""
 
-    inputs: np.ndarray  # input of each weight    [weights]
-    outputs: np.ndarray  # output of each weight   [weights]
-    row: np.ndarray  # how many inputs of the same output come before it    [weights]
-    fan_in: np.ndarray  # inputs of each output    [n_out]
+    inputs: np.ndarray  # the input of each weight    [weights]
+    outputs: np.ndarray  # the output of each weight    [weights]
+    row: np.ndarray  # the index of each weight among the weights of its output    [weights]
+    fan_in: np.ndarray  # the number of inputs of each output    [n_out]
 
 
 @dataclass(frozen=True)
 class MaskedLayer(Chains):
-    """c = x W + one · bias, where W has only the weights of a mask. No others are stored."""
+    """c = x W + one · bias, where W has only the weights of a mask. The others are not stored."""
 
     n_in: int
     n_out: int
-    mask: str = field(repr=False)  # [n_in, n_out], a bit per weight, in hexadecimal: `masked` makes it from an array
+    mask: str = field(repr=False)  # [n_in, n_out], one bit per weight, in hexadecimal; `masked` makes it
 
     @property
     def in_shape(self) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ class MaskedLayer(Chains):
         return (self.n_out,)
 
     def init(self, key: Array, dtype: Any) -> Dense:
-        """Kernel lecun-normal by the fan-in of each neuron, bias zero."""
+        """Kernel lecun-normal with the fan-in of each neuron, bias zero."""
         at = _weights(self)
         unit = jax.nn.initializers.truncated_normal(1 / 0.87962566103423978, lower=-2, upper=2)
         kernel = unit(key, at.inputs.shape, dtype) / np.sqrt(at.fan_in[at.outputs]).astype(dtype)
@@ -114,7 +114,7 @@ class MaskedLayer(Chains):
         at = _weights(self)
         return Dense(kernel[at.inputs, at.outputs], bias)
 
-    # A trace per weight: as many rows as the neuron with the most inputs has, and a last one for the bias.
+    # Rows for a trace per weight: as many as the largest number of inputs of a neuron, and a last one for the bias.
 
     @property
     def rows(self) -> int:
@@ -122,11 +122,11 @@ class MaskedLayer(Chains):
 
     def to_rows(self, x: Array) -> Array:
         at = _weights(self)
-        listens_to = np.full((self.rows, self.n_out), self.n_in + 1)  # a neuron with fewer inputs: to a zero
-        listens_to[at.row, at.outputs] = at.inputs
-        listens_to[-1] = self.n_in
+        source = np.full((self.rows, self.n_out), self.n_in + 1)  # unused rows read a zero
+        source[at.row, at.outputs] = at.inputs
+        source[-1] = self.n_in
         x = lift(x)
-        return jnp.concatenate([x, jnp.zeros_like(x[..., :1])], axis=-1)[..., listens_to]
+        return jnp.concatenate([x, jnp.zeros_like(x[..., :1])], axis=-1)[..., source]
 
     def from_rows(self, dw: Array) -> Dense:
         at = _weights(self)
@@ -145,14 +145,14 @@ def _weights(layer: MaskedLayer) -> _Weights:
 
 
 def dense(n: int) -> Spec:
-    """Every one of `n` neurons listens to every input."""
+    """A dense map to `n` neurons: each neuron sees every input."""
     check.count("dense: n", n)
     call = f"dense({n})"
     return Spec(call, lambda in_shape: DenseLayer(_flat(call, in_shape), n))
 
 
 def masked(mask: ArrayLike | Sequence[Sequence[bool]]) -> Spec:
-    """A dense map with only the weights for which `mask` [inputs, neurons] is true. The others do not exist."""
+    """A dense map with only the weights for which `mask` [inputs, neurons] is true. The others are not stored."""
     given = np.asarray(mask)
     if given.ndim != 2 or not given.size or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
         raise ValueError(
@@ -177,7 +177,7 @@ def masked(mask: ArrayLike | Sequence[Sequence[bool]]) -> Spec:
 
 
 def grouped(n: int, groups: int) -> Spec:
-    """A dense map in blocks: inputs and neurons are divided into as many groups, which only see their own inputs."""
+    """A dense map in blocks: inputs and `n` neurons are divided into groups. A neuron sees the inputs of its group."""
     check.count("grouped: n", n)
     check.count("grouped: groups", groups)
     call = f"grouped({n}, {groups})"

@@ -1,4 +1,4 @@
-"""Maps without parameters, channel first: average and sum pooling, and flatten."""
+"""Maps without parameters, channels first: average and sum pooling, and flatten."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from otpe.layers.convolution import Axes, by, check_axes, per_axis
 
 @dataclass(frozen=True)
 class PoolLayer(Chains):
-    """The sum, or the average, over windows of each channel. Windows that would pass the end are left out."""
+    """The sum or the average over windows of each channel. Windows that would pass the end are left out."""
 
     in_shape: Shape
     size: tuple[int, ...]
@@ -31,7 +31,7 @@ class PoolLayer(Chains):
         return ()
 
     def apply(self, params: tuple[()], x: Array, one: Array | float = 1.0) -> Array:
-        # Axis by axis as a sum of slices: on a CPU faster than `reduce_window`, see benchmarks/conv_products.py.
+        # Sums of slices, axis by axis, are faster on a CPU than `reduce_window`: see benchmarks/conv_products.py.
         for axis, (k, s) in enumerate(zip(self.size, self.stride, strict=True), start=2):
             last = (self.out_shape[axis - 1] - 1) * s + 1
             x = reduce(jnp.add, [jax.lax.slice_in_dim(x, tap, tap + last, s, axis) for tap in range(k)])
@@ -44,7 +44,7 @@ class PoolLayer(Chains):
 
 @dataclass(frozen=True)
 class FlattenLayer(Chains):
-    """All axes as one, in their order."""
+    """Merges all axes into one."""
 
     in_shape: Shape
 
@@ -66,9 +66,9 @@ def avg_pool(size: Axes, stride: Axes | None = None) -> Spec:
     """The average over windows of each channel, on [C, L] or [C, H, W].
 
     Args:
-      size: of a window.
-      stride: inputs from one window to the next; by default the size, so that windows do not overlap. A window that
-        would pass the end is left out.
+      size: size of a window.
+      stride: distance between neighbouring windows, in inputs. By default the size, so that windows do not overlap. A
+        window that would pass the end is left out.
     """
     return _pool("avg_pool", size, stride, average=True)
 
@@ -79,7 +79,7 @@ def sum_pool(size: Axes, stride: Axes | None = None) -> Spec:
 
 
 def flatten() -> Spec:
-    """All axes as one, as `dense` takes them."""
+    """Merge all axes into one, as `dense` needs it."""
     return Spec("flatten()", FlattenLayer)
 
 

@@ -1,9 +1,11 @@
-"""Matrix products of spikes, from parts that are exact in 16 bits.
+"""Matrix products of spikes, computed from parts that are exact in 16 bits.
 
-A float32 is the sum of three bfloat16 numbers, and a spike, or a count up to 256, is one. So a product of spikes with
-anything is three products on the fast units of a GPU, with float32 accumulation: more exact than a native float32
-product, and several times faster. The parts lie side by side in one wide matrix, so that it is one product with three
-sums; one sum for all would lose the small parts, since these units cut off what an accumulator cannot hold.
+A float32 number is the sum of three bfloat16 numbers. A spike, or a count up to 256, is exactly one bfloat16 number. So
+the product of spikes and a float32 matrix is three products on the matrix units of a GPU, with float32 accumulation.
+This is more exact than a native float32 product, and several times faster.
+
+The parts are columns of one wide matrix, so that it is one product with three sums. One sum for all parts would lose
+the small ones, since these units drop the bits that an accumulator cannot hold.
 """
 
 from typing import Any
@@ -16,13 +18,13 @@ from jax.lax import DotAlgorithmPreset
 from otpe.engine import Engine, Precision
 from otpe.scan import Parts, Stacked
 
-EXACT = jnp.bfloat16  # spikes of this type are exact; only those are taken apart
+EXACT = jnp.bfloat16  # the type of spikes that marks them as exact; only their products are computed from parts
 PARTS: dict[Precision, int] = {"float32": 3, "tf32": 2, "bf16": 1}
-_ALIGNED = 8  # numbers of 16 bits in the 16 bytes that fast loads come in
+_ALIGNED = 8  # fast loads take 16 bytes: 8 numbers of 16 bits
 
 
 def split(a: Array, precision: Precision) -> Parts:
-    """bfloat16 parts whose sum is `a`, the largest first: all of a float32 for three of them."""
+    """Split a float32 array into bfloat16 parts, the largest first. Three parts have exactly the sum `a`."""
     parts = []
     for _ in range(PARTS[precision]):
         bits = jax.lax.bitcast_convert_type(a, jnp.int32)
@@ -33,14 +35,14 @@ def split(a: Array, precision: Precision) -> Parts:
 
 
 def spikes_times(x: Array, w: Array, precision: Precision) -> Stacked:
-    """x W for spikes [..., n_in] and weights [n_in, n_out]: parts [..., parts, n_out] that are still to be added up."""
+    """Return x W as parts [..., parts, n_out] that are not added up yet, for spikes [..., n_in] and W [n_in, n_out]."""
     parts = split(w, precision).arrays
     wide = _dot(aligned(x, -1), aligned(jnp.concatenate(parts, axis=1), 0), (x.ndim - 1,), (0,))
     return Stacked(wide.reshape(*x.shape[:-1], len(parts), w.shape[1]))
 
 
 def spikes_against(x: Array, parts: Stacked, n_in: int) -> Array:
-    """Σ x ⊗ κ over all leading axes, for spikes [..., n_in or more] and the parts [..., parts, n_out] of κ."""
+    """Return Σ x ⊗ κ over all leading axes, for spikes [..., n_in or more] and κ as parts [..., parts, n_out]."""
     *_, count, n_out = parts.array.shape
     leading = tuple(range(x.ndim - 1))
     wide = parts.array.reshape(*x.shape[:-1], count * n_out)
@@ -49,7 +51,7 @@ def spikes_against(x: Array, parts: Stacked, n_in: int) -> Array:
 
 
 def aligned(a: Array, axis: int) -> Array:
-    """With zeros at the end of an axis, so that it can be loaded fast."""
+    """Add zeros at the end of an axis, so that the GPU can load it fast."""
     missing = -a.shape[axis] % _ALIGNED
     if not missing:
         return a
@@ -59,12 +61,12 @@ def aligned(a: Array, axis: int) -> Array:
 
 
 def signal_times(m: Array, w: Array, engine: Engine) -> Array:
-    """m Wᵀ for a signal [..., n_out]: neither of the two is exact in 16 bits."""
+    """Return m Wᵀ for a signal [..., n_out]. Neither of the two is exact in 16 bits, so there are no parts here."""
     return _dot(m, w, (m.ndim - 1,), (1,), algorithm(engine))
 
 
 def algorithm(engine: Engine) -> DotAlgorithmPreset | jax.lax.Precision:
-    """How a GPU multiplies two float32 matrices."""
+    """Return the algorithm for the product of two float32 matrices."""
     if engine.backend != "pallas":
         return jax.lax.Precision.HIGHEST
     return {
@@ -75,19 +77,22 @@ def algorithm(engine: Engine) -> DotAlgorithmPreset | jax.lax.Precision:
 
 
 @jax.custom_batching.custom_vmap
-def _both(a: Array, b: Array) -> tuple[Array, Array]:
-    """Two factors, as they are. Under `vmap`, one that all share is copied: JAX would rather shuffle the other one."""
+def _batched_together(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return both factors unchanged. Under `vmap`, a factor without a batch axis is broadcast.
+
+    Otherwise JAX would rearrange the axes of the batched factor.
+    """
     return a, b
 
 
-@_both.def_vmap
+@_batched_together.def_vmap
 def _(size: int, batched: list[bool], a: Array, b: Array) -> Any:
     pair = [x if yes else jnp.broadcast_to(x, (size, *x.shape)) for x, yes in zip((a, b), batched, strict=True)]
     return tuple(pair), (True, True)
 
 
 def _dot(a: Array, b: Array, a_axes: tuple[int, ...], b_axes: tuple[int, ...], precision=None) -> Array:
-    a, b = _both(a, b)
+    a, b = _batched_together(a, b)
     return jax.lax.dot_general(
         a, b, ((a_axes, b_axes), ((), ())), precision=precision, preferred_element_type=jnp.float32
     )

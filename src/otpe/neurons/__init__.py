@@ -1,15 +1,15 @@
-"""Neurons: small machines with k states, each of which knows its own derivatives.
+"""Neurons: each has k states and gives its own derivatives.
 
-One time step takes the states from z_{t-1} to z_t, taken before the spike, and gives the output s_t:
+One time step takes the states from z_{t-1} to z_t and gives the output s_t. States are those before the spike:
 
     z_t = F(z_{t-1}, s_{t-1}) + b c_t     c_t is the current
     s_t = H(d(z_t))                       d is the distance to the threshold, H(0) = 1
 
 A learning rule needs three derivatives, and nothing else:
 
-    A_t = ∂z_{t+1}/∂z_t                   k × k, through s_t too, where the reset is
+    A_t = ∂z_{t+1}/∂z_t                   k × k; includes the path through s_t, that is, the reset
     b   = ∂z_t/∂c_t                       k plain numbers
-    h_t = ∂s_t/∂z_t                       k numbers, with the surrogate g_t = σ'(d) for the derivative of H
+    h_t = ∂s_t/∂z_t                       k numbers; the surrogate g_t = σ'(d) replaces the derivative of H
 
 | neuron | z | b | h | A |
 |---|---|---|---|---|
@@ -18,30 +18,31 @@ A learning rule needs three derivatives, and nothing else:
 | `AdaptiveLIF` | v, a | 1, 0 | g, −βg | [[ρ, λθβg], [(1−r)g, r − (1−r)βg]] |
 | `LeakyIntegrator` | v | 1 | 1 | λ |
 
-The table is for reset "subtract". With "zero", ρ = λ(1 − s − v g), and −v replaces −θ elsewhere. With "none", ρ = λ.
+The table is for the reset "subtract". With "zero", ρ = λ(1 − s − v g), and −v replaces −θ elsewhere. With "none",
+ρ = λ.
 
-`models.py` has these four, `contract.py` what a neuron of your own needs, `leaks.py` leaks that differ from neuron to
-neuron.
+`models.py` defines these four neurons. `contract.py` says what a neuron of your own needs. `leaks.py` defines leaks
+that differ from neuron to neuron.
 """
 
 from otpe.neurons.contract import (
     Derivatives,
-    acting,
     arrays_in_A,
     arrays_in_h,
-    bound,
-    causes,
+    bind,
+    cause_inputs,
+    cause_vectors,
     check_neuron,
     check_shape,
     derivatives,
     fixed_values,
+    initial_state,
     is_spiking,
     largest_leaks,
     leak_matrix,
     poles,
-    resets,
-    rest,
-    states_of,
+    state_count,
+    survival_varies,
     trained,
     values,
 )
@@ -49,7 +50,8 @@ from otpe.neurons.leaks import PerNeuron, Uniform
 from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, Reset
 
 __all__ = [
-    "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform", "acting",
-    "arrays_in_A", "arrays_in_h", "bound", "causes", "check_neuron", "check_shape", "derivatives", "fixed_values",
-    "is_spiking", "largest_leaks", "leak_matrix", "poles", "resets", "rest", "states_of", "trained", "values",
+    "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform",
+    "arrays_in_A", "arrays_in_h", "bind", "cause_inputs", "cause_vectors", "check_neuron", "check_shape",
+    "derivatives", "fixed_values", "initial_state", "is_spiking", "largest_leaks", "leak_matrix", "poles",
+    "state_count", "survival_varies", "trained", "values",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from otpe import check
 
 @dataclass(frozen=True)
 class Uniform:
-    """One leak per neuron, drawn evenly between two numbers. The seed decides the draw, not the key of the weights."""
+    """One leak per neuron, drawn from a uniform distribution. The draw depends on `seed`, not on the weights' key."""
 
     low: float
     high: float
@@ -22,16 +22,17 @@ class Uniform:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            object.__setattr__(self, name, one_leak(f"Uniform: {name}", getattr(self, name)))
+            object.__setattr__(self, name, checked_number(f"Uniform: {name}", getattr(self, name)))
         if self.low > self.high:
             raise ValueError(f"Uniform: low is {self.low} and high is {self.high}, expected low to be the smaller one.")
         check.whole("Uniform: seed", self.seed, 2**32)
 
     def on(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the leaks of a layer of this shape."""
         return np.random.default_rng(self.seed).uniform(self.low, self.high, shape)
 
     @property
-    def least(self) -> float:
+    def smallest(self) -> float:
         return self.low
 
     def __str__(self) -> str:
@@ -39,7 +40,7 @@ class Uniform:
 
 
 class PerNeuron:
-    """Given leaks, one per neuron, as a value that can be compared and hashed."""
+    """One leak per neuron, given as an array. Can be compared and hashed, unlike the array."""
 
     def __init__(self, values: Any, name: str = "PerNeuron") -> None:
         try:
@@ -49,10 +50,11 @@ class PerNeuron:
         if not self.values.size or not np.isfinite(self.values).all():
             raise ValueError(f"{name} has no entries or some that are not finite, expected numbers in [0, 1).")
         for value in (self.values.min(), self.values.max()):
-            one_leak(name, float(value))
+            checked_number(name, float(value))
         self.values.setflags(write=False)
 
     def on(self, shape: tuple[int, ...], name: str = "leak") -> np.ndarray:
+        """Return the leaks of a layer of this shape. Raises ValueError if they do not fit it."""
         try:
             return np.broadcast_to(self.values, shape)
         except ValueError:
@@ -62,7 +64,7 @@ class PerNeuron:
             ) from None
 
     @property
-    def least(self) -> float:
+    def smallest(self) -> float:
         return float(self.values.min())
 
     def __eq__(self, other: object) -> bool:
@@ -81,16 +83,20 @@ class PerNeuron:
 Leak = Any  # a number, `Uniform` or `PerNeuron`; inside a bound neuron an array
 
 
-def leak(name: str, given: Any) -> Leak:
-    """A leak as a value: a plain number, or one per neuron. Arrays inside JAX's transformations stay as they are."""
-    if isinstance(given, Uniform | PerNeuron | Tracer):
-        return given
-    if isinstance(given, np.ndarray | Array | list | tuple) and np.ndim(given) > 0:
-        return PerNeuron(given, name)
-    return one_leak(name, given)
+def checked(name: str, value: Any) -> Leak:
+    """Return a leak as a hashable value: a plain number, `Uniform` or `PerNeuron`. Traced arrays are returned as is.
+
+    Raises ValueError for numbers outside [0, 1).
+    """
+    if isinstance(value, Uniform | PerNeuron | Tracer):
+        return value
+    if isinstance(value, np.ndarray | Array | list | tuple) and np.ndim(value) > 0:
+        return PerNeuron(value, name)
+    return checked_number(name, value)
 
 
-def one_leak(name: str, value: Any) -> float:
+def checked_number(name: str, value: Any) -> float:
+    """Return a leak as a float. Raises ValueError if it is not a number in [0, 1)."""
     if not (is_number(value) and 0 <= value < 1):
         raise ValueError(
             f"{name} is {value!r}, expected a number in [0, 1): the share of the membrane that is left after"
@@ -99,20 +105,22 @@ def one_leak(name: str, value: Any) -> float:
     return float(value)
 
 
-def least(given: Leak) -> float:
-    return given.least if isinstance(given, Uniform | PerNeuron) else given
+def smallest(leak: Leak) -> float:
+    """Return the smallest leak of the layer."""
+    return leak.smallest if varies(leak) else leak
 
 
-def on(given: Leak, shape: tuple[int, ...]) -> np.ndarray:
-    """A number for each neuron of this shape."""
-    return given.on(shape) if isinstance(given, Uniform | PerNeuron) else np.full(shape, given)
+def per_neuron(leak: Leak, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a number for each neuron of a layer of this shape."""
+    return leak.on(shape) if varies(leak) else np.full(shape, leak)
 
 
-def differs(given: Leak) -> bool:
-    """Does it differ from neuron to neuron?"""
-    return isinstance(given, Uniform | PerNeuron)
+def varies(leak: Leak) -> bool:
+    """Return whether the leak may differ from neuron to neuron."""
+    return isinstance(leak, Uniform | PerNeuron)
 
 
 def is_number(value: Any) -> bool:
+    """Return whether this is one real number, also as an array without axes. NaN and booleans are not."""
     number = isinstance(value, Real) or (isinstance(value, np.ndarray | Array) and value.ndim == 0)
     return number and not isinstance(value, bool) and not math.isnan(value)

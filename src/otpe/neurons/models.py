@@ -29,86 +29,87 @@ class Step(NamedTuple):
 
 
 class _Leaky:
-    """What our neurons have in common: leaks that may be arrays and may be trained."""
+    """The common part of the four neurons: leaks that may be arrays and may be trained."""
 
     LEAKS: ClassVar[tuple[str, ...]] = ("leak",)
     spiking: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in self.LEAKS:
-            object.__setattr__(self, name, leaks.leak(name, getattr(self, name)))
-            learn, least = getattr(self, f"learn_{name}"), leaks.least(getattr(self, name))
+            object.__setattr__(self, name, leaks.checked(name, getattr(self, name)))
+            learn, smallest = getattr(self, f"learn_{name}"), leaks.smallest(getattr(self, name))
             if not (isinstance(learn, bool) or learn == "neuron"):
                 raise ValueError(
                     f"learn_{name} is {learn!r}, expected True, False or 'neuron' for a trained number per neuron."
                 )
-            if learn and not least > 0:
+            if learn and not smallest > 0:
                 raise ValueError(
-                    f"{name} is {least:g} and trained, expected a number in (0, 1): it is stored as its logit. Start at"
-                    " a small number above 0."
+                    f"{name} is {smallest:g} and trained, expected a number in (0, 1): it is stored as its logit. Start"
+                    " at a small number above 0."
                 )
-        known = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        if "threshold" in known:
-            object.__setattr__(self, "threshold", _threshold(known["threshold"]))
-        if known.get("reset", "none") not in get_args(Reset):
-            raise ValueError(f"reset is {known['reset']!r}, expected one of {', '.join(map(repr, get_args(Reset)))}.")
-        if "surrogate" in known:
-            check_surrogate(known["surrogate"])
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        if "threshold" in settings:
+            object.__setattr__(self, "threshold", _checked_threshold(settings["threshold"]))
+        reset = settings.get("reset", "none")
+        if reset not in get_args(Reset):
+            raise ValueError(f"reset is {reset!r}, expected one of {', '.join(map(repr, get_args(Reset)))}.")
+        if "surrogate" in settings:
+            check_surrogate(settings["surrogate"])
 
     def init(self, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
-        """Trained leaks, as logits: λ = sigmoid(logit) stays between 0 and 1."""
-        found = {}
+        """Return the trained leaks as logits, so that λ = sigmoid(logit) stays between 0 and 1."""
+        logits = {}
         for name in self.LEAKS:
             learn, leak = getattr(self, f"learn_{name}"), getattr(self, name)
             if learn:
-                start = leaks.on(leak, shape if learn == "neuron" or leaks.differs(leak) else ())
-                found[name] = jnp.asarray(np.log(start / (1 - start)), dtype)
-        return found
+                start = leaks.per_neuron(leak, shape if learn == "neuron" or leaks.varies(leak) else ())
+                logits[name] = jnp.asarray(np.log(start / (1 - start)), dtype)
+        return logits
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse leaks that are not for a layer of this shape."""
+        """Raise ValueError if the leaks do not fit a layer of this shape."""
         for name in self.LEAKS:
             leak = getattr(self, name)
             if isinstance(leak, leaks.PerNeuron):
                 leak.on(shape, name)
 
     def values(self, trained: dict[str, Array], shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
-        """The leaks that are arrays: those that are trained, and those that differ from neuron to neuron."""
+        """Return the leaks that are arrays: the trained ones, and the ones that differ from neuron to neuron."""
         given = {name: getattr(self, name) for name in self.LEAKS}
-        fixed = {name: jnp.asarray(leak.on(shape), dtype) for name, leak in given.items() if leaks.differs(leak)}
+        fixed = {name: jnp.asarray(leak.on(shape), dtype) for name, leak in given.items() if leaks.varies(leak)}
         return fixed | {name: jax.nn.sigmoid(logit) for name, logit in trained.items()}
 
     def with_values(self, values: dict[str, Any]) -> Any:
-        """The same neuron with these leaks, which may be arrays."""
+        """Return a copy of the neuron with these leaks, which may be arrays."""
         changed = copy.copy(self)
         for name, value in values.items():
             object.__setattr__(changed, name, value)
         return changed
 
     def means(self, values: dict[str, Array], shape: tuple[int, ...]) -> dict[str, Any]:
-        """One number for the whole layer for each leak. Leaks that are not trained give plain numbers."""
-        found = {}
+        """Return the mean of each leak over the layer. Leaks that are not trained give plain numbers."""
+        means = {}
         for name in self.LEAKS:
             leak = getattr(self, name)
             trained = name in values and getattr(self, f"learn_{name}")
-            whole = float(leaks.on(leak, shape).mean()) if leaks.differs(leak) else leak
-            found[name] = jnp.mean(values[name]) if trained else whole
-        return found
+            fixed = float(leaks.per_neuron(leak, shape).mean()) if leaks.varies(leak) else leak
+            means[name] = jnp.mean(values[name]) if trained else fixed
+        return means
 
-    def _after(self, v: Array, s: Array) -> Array:
-        """The membrane after the reset."""
+    def _after_reset(self, v: Array, s: Array) -> Array:
+        """Return u, the membrane after the reset."""
         if self.reset == "subtract":  # type: ignore[attr-defined]
             return v - self.threshold * s  # type: ignore[attr-defined]
         return v * (1 - s) if self.reset == "zero" else v  # type: ignore[attr-defined]
 
-    def _by_spike(self, v: Array) -> Any:
-        """The derivative of the membrane after the reset by the spike."""
+    def _reset_by_spike(self, v: Array) -> Any:
+        """Return ∂u/∂s, where u is the membrane after the reset."""
         if self.reset == "subtract":  # type: ignore[attr-defined]
             return -self.threshold  # type: ignore[attr-defined]
         return -v if self.reset == "zero" else 0  # type: ignore[attr-defined]
 
     def _survival(self, v: Array, s: Any, g: Array) -> Any:
-        """ρ = λ (1 − s, where a spike sets the membrane to zero, + g times what the spike does to the membrane)."""
+        """Return ρ = λ du/dv, where u is the membrane after the reset: the total derivative, through the spike too."""
         λ = self.leak  # type: ignore[attr-defined]
         if self.reset == "subtract":  # type: ignore[attr-defined]
             return λ * (1 - self.threshold * g)  # type: ignore[attr-defined]
@@ -122,12 +123,13 @@ class LIF(_Leaky):
     """Leaky integrate-and-fire: v_t = λ u_{t-1} + c_t, and u_t is v_t after the reset.
 
     Args:
-      leak: λ, the share of the membrane that is left after one step: a number, an array with one per neuron, or
-        `otpe.Uniform(low, high)`.
-      threshold: θ, where a neuron spikes.
-      surrogate: the derivative that replaces the spike's, a function of v − θ.
+      leak: λ, the share of the membrane that is left after one step: a number, an array with one number per neuron,
+        or `otpe.Uniform(low, high)`.
+      threshold: θ. A neuron spikes when its membrane reaches it.
+      surrogate: the function of v − θ that replaces the derivative of the spike.
       reset: what a spike does to the membrane: "subtract" θ, set it to "zero", or "none".
-      learn_leak: train the leak. True: one number where `leak` is one, else one per neuron. "neuron": one per neuron.
+      learn_leak: whether to train the leak. True: one trained number if `leak` is one number, else one per neuron.
+        "neuron": one trained number per neuron.
     """
 
     leak: Leak
@@ -143,10 +145,10 @@ class LIF(_Leaky):
         return jnp.zeros(shape, dtype)
 
     def step(self, u: Array, current: Array) -> Step:
-        """One time step. Differentiable: `jax.grad` through it sees the surrogate."""
+        """Take one time step. `jax.grad` through it uses the surrogate."""
         v = self.leak * u + current
         s = spike(self.surrogate, v - self.threshold)
-        return Step(self._after(v, s), s, v)
+        return Step(self._after_reset(v, s), s, v)
 
     def linearise(self, v: Array) -> tuple[Matrix, Vector, Vector]:
         g = surrogate_derivative(self.surrogate, v - self.threshold)
@@ -186,7 +188,7 @@ class CubaLIF(_Leaky):
         i = self.current_leak * i + current
         v = self.leak * u + i
         s = spike(self.surrogate, v - self.threshold)
-        return Step((i, self._after(v, s)), s, v)
+        return Step((i, self._after_reset(v, s)), s, v)
 
     def linearise(self, v: Array) -> tuple[Matrix, Vector, Vector]:
         α, g = self.current_leak, surrogate_derivative(self.surrogate, v - self.threshold)
@@ -232,7 +234,7 @@ class AdaptiveLIF(_Leaky):
 
     def step(self, state: tuple[Array, Array], current: Array) -> Step:
         (v, a), r, s = state, self.adaptation_leak, self._spike(*state)
-        v = self.leak * self._after(v, s) + current
+        v = self.leak * self._after_reset(v, s) + current
         a = r * a + (1 - r) * s
         return Step((v, a), self._spike(v, a), (v, a))
 
@@ -241,7 +243,7 @@ class AdaptiveLIF(_Leaky):
         d = v - self.threshold - β * a
         g = surrogate_derivative(self.surrogate, d)
         A = (
-            (self._survival(v, d >= 0, g), states.times(self._by_spike(v), -λ * β * g)),
+            (self._survival(v, d >= 0, g), states.times(self._reset_by_spike(v), -λ * β * g)),
             ((1 - r) * g, r - (1 - r) * β * g),
         )
         return A, (1.0, 0), (g, -β * g)
@@ -251,7 +253,7 @@ class AdaptiveLIF(_Leaky):
 
     def causes(self, state: tuple[Array, Array]) -> dict[str, tuple[Array, Vector]]:
         (v, a), s = state, self._spike(*state)
-        return {"leak": (self._after(v, s), (1.0, 0)), "adaptation_leak": (a - s, (0, 1.0))}
+        return {"leak": (self._after_reset(v, s), (1.0, 0)), "adaptation_leak": (a - s, (0, 1.0))}
 
     def _spike(self, v: Array, a: Array) -> Array:
         return spike(self.surrogate, v - self.threshold - self.strength * a)
@@ -284,7 +286,7 @@ class LeakyIntegrator(_Leaky):
         return {"leak": (v, 1.0)}
 
 
-def _threshold(value: Any) -> float:
+def _checked_threshold(value: Any) -> float:
     if not (leaks.is_number(value) and 0 < value < math.inf):
         raise ValueError(f"threshold is {value!r}, expected a finite number above 0; the usual choice is 1.0.")
     return float(value)

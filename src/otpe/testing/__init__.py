@@ -1,11 +1,12 @@
-"""Tools to prove a learning rule right, a linear map, a neuron, or a learner for streams, your own included.
+"""Checks for learning rules, linear maps, neurons and learners for streams, including your own.
 
     from otpe import testing
     testing.check_rule(otpe.Rule("mine", hidden=MyRule(), output=otpe.Ostl()))
     testing.check_layer(MyLayer(20, 10))
     testing.check_neuron(MyNeuron(0.9))
 
-raises an AssertionError that says what does not hold. With `jax_enable_x64` turned on, equalities are held to 1e-10.
+Each check raises an AssertionError that says what is wrong. With `jax_enable_x64`, equality means a relative error of
+at most 1e-10.
 """
 
 from otpe.testing.checks import CHECKS, check_rule

@@ -1,6 +1,6 @@
-"""Checks that any learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong.
+"""Checks that every learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong.
 
-A check that does not apply to a rule returns the reason.
+A check that does not apply to a rule returns the reason as text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,45 +23,45 @@ NO_STEPS = "the rule has no per-step form"
 
 
 def check_rule(name: str | Rule, skip: str | Iterable[str] | Mapping[str, str] = ()) -> tuple[str, ...]:
-    """Run a rule through every check, and print which ones were skipped, and why.
+    """Run all checks on a rule, and print which checks were skipped and why.
 
     Args:
-      name: a rule, or the name of one.
+      name: a rule, or the name of a rule.
       skip: names of checks that the rule need not pass, such as "exact without memory" for a rule with random feedback;
         or a dict from names to reasons.
 
     Returns:
-      A line for each check that was skipped.
+      One line for each check that was skipped.
     """
-    reasons = {_words(given): why for given, why in _reasons(skip).items()}
-    for given in reasons:
-        checked.one_of("check", given, map(_name, CHECKS))
+    reasons = {_plain_name(check): reason for check, reason in _reasons(skip).items()}
+    for check_name in reasons:
+        checked.one_of("check", check_name, map(_name, CHECKS))
     lines = []
     for check in CHECKS:
-        why = reasons.get(_name(check)) or check(rule(name))
-        if why:
-            lines.append(f"{_name(check)}: skipped, {why}")
+        reason = reasons.get(_name(check)) or check(rule(name))
+        if reason:
+            lines.append(f"{_name(check)}: skipped, {reason}")
             print(f"{rule(name).name}: {lines[-1]}")
     return tuple(lines)
 
 
 def _reasons(skip: Any) -> dict[str, str]:
     if isinstance(skip, Mapping):
-        return {name: why or "as asked" for name, why in skip.items()}
+        return {name: reason or "as asked" for name, reason in skip.items()}
     return dict.fromkeys((skip,) if isinstance(skip, str) else skip, "as asked")
 
 
 def _name(check: Check) -> str:
-    """ "exact without memory" for `check_exact_without_memory`."""
-    return _words(getattr(check, "__name__", ""))
+    """Return the name of a check for users, such as "exact without memory" for `check_exact_without_memory`."""
+    return _plain_name(getattr(check, "__name__", ""))
 
 
-def _words(name: Any) -> Any:
+def _plain_name(name: Any) -> Any:
     return name.removeprefix("check_").replace("_", " ") if isinstance(name, str) else name
 
 
 def check_output(rule: Rule) -> None:
-    """The gradient has the shape and type of the parameters and is finite, on a live and on a silent input."""
+    """The gradient has the shapes and types of the parameters and is finite, for a live and for a silent input."""
     case = _live_case()
     for spikes in (case.spikes, jnp.zeros_like(case.spikes)):
         loss, grads = gradients(case.net, case.params, spikes, case.labels, rule=rule)
@@ -78,22 +78,22 @@ def check_forms_agree(rule: Rule) -> str | None:
         return ONE_FORM
     for case in (_live_case(), scenario((4, 9, 6, 5, 3), leak=(0.95, 0.6, 0.8, 0.9), seed=1)):
         assert_live(case)
-        wanted = gradients(*case, rule=rule, form="whole")
+        expected = gradients(*case, rule=rule, form="whole")
         for traces in ("dense", "factored"):
             given = gradients(*case, rule=rule, form="steps", traces=traces)
-            same(given, wanted, f"{rule.name}: per-step form with {traces} traces, and whole-sequence form")
+            same(given, expected, f"{rule.name}: per-step form with {traces} traces, and whole-sequence form")
     return None
 
 
 def check_exact_without_memory(rule: Rule) -> None:
-    """With one time step, or with leak 0, nothing is remembered, and every rule is exact."""
+    """With one time step, or with leak 0, neurons have no memory, so every rule is exact."""
     for case in (scenario(steps=1), scenario(leak=0.0)):
         assert_live(case)
         same(gradients(*case, rule=rule), _bptt(case, rule), f"{rule.name} without memory, and BPTT")
 
 
 def check_batch(rule: Rule) -> None:
-    """Samples do not see each other: the gradient of a batch is the mean over its samples."""
+    """Samples are independent: the gradient of a batch is the mean of the gradients of its samples."""
     case = _live_case()
     batch = case.labels.shape[0]
     alone = [
@@ -105,7 +105,7 @@ def check_batch(rule: Rule) -> None:
 
 
 def check_causal(rule: Rule) -> str | None:
-    """Online, what was learned up to a step does not depend on what comes after it."""
+    """Online, the losses up to a step do not depend on later inputs."""
     if not rule.has_steps:
         return NO_STEPS
     case, optimizer = _live_case(), optax.sgd(0.05)
@@ -119,7 +119,7 @@ def check_causal(rule: Rule) -> str | None:
             )[2]
             for spikes in (case.spikes, changed)
         ]
-        what = f"{rule.name}: losses of two sequences with {traces} traces, before the sequences part,"
+        what = f"{rule.name}: losses of two sequences with {traces} traces, before the sequences differ,"
         same(losses[1][:half], losses[0][:half], what)
     return None
 
@@ -141,11 +141,11 @@ def check_state_does_not_grow(rule: Rule) -> str | None:
 
 
 def check_transforms(rule: Rule) -> None:
-    """It works under `jax.jit` and `jax.vmap`, and gives the same twice."""
+    """The rule works inside `jax.jit` and `jax.vmap`, and two equal calls give equal gradients."""
     case = _live_case()
-    wanted = gradients(*case, rule=rule)
+    expected = gradients(*case, rule=rule)
     again = gradients(*case, rule=rule)
-    for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(wanted), strict=True):
+    for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(expected), strict=True):
         require(np.array_equal(a, b), f"{rule.name}: two calls with the same arguments gave different gradients")
 
     def loss_and_grads(params: Any) -> Any:
@@ -153,7 +153,7 @@ def check_transforms(rule: Rule) -> None:
 
     pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), case.params)
     given = jax.tree.map(lambda g: g[0], jax.jit(jax.vmap(loss_and_grads))(pair))
-    same(given, wanted, f"{rule.name}: inside jit and vmap, and outside")
+    same(given, expected, f"{rule.name}: inside jit and vmap, and outside")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -177,8 +177,8 @@ def _bptt(case: Scenario, like: Rule) -> Any:
     return gradients(*case, rule=rule("bptt", readout=like.readout))
 
 
-def same(given: Any, wanted: Any, what: str) -> None:
-    """Two pytrees are equal to rounding."""
-    tolerance = 1e-10 if jax.tree.leaves(wanted)[0].dtype == jnp.float64 else 1e-4
-    error = relative_error(given, wanted)
+def same(given: Any, expected: Any, what: str) -> None:
+    """Raise AssertionError unless two pytrees are equal up to rounding. `what` names both in the message."""
+    tolerance = 1e-10 if jax.tree.leaves(expected)[0].dtype == jnp.float64 else 1e-4
+    error = relative_error(given, expected)
     require(error <= tolerance, f"{what}, differ by a relative {error:.1e}, expected at most {tolerance:.0e}")

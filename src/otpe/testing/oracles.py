@@ -1,7 +1,8 @@
-"""References that share no code with what they judge: the network step by step in plain JAX, differentiated by JAX.
+"""Reference gradients: the network step by step in plain JAX, differentiated by JAX.
 
-The four neurons, the losses and the leaks are written out a second time here. Only the maps are the library's own:
-their `apply` defines them, and `otpe.testing.check_layer` compares the rest of a map with it.
+They are independent of the code that they test. The four neurons, the losses and the leaks are implemented a second
+time here. Only the maps are the library's: `apply` defines a map, and `otpe.testing.check_layer` compares the rest of
+the map with it.
 """
 
 import math
@@ -20,7 +21,7 @@ from otpe.networks import Network
 from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
 
 OURS = (LIF, CubaLIF, AdaptiveLIF, LeakyIntegrator)
-LEAKS = ("adaptation_leak", "current_leak", "leak")  # sorted, as in the parameters
+LEAKS = ("adaptation_leak", "current_leak", "leak")  # in the order of the parameters
 
 
 def autodiff(
@@ -34,10 +35,10 @@ def autodiff(
     loss: LossChoice = None,
     detach_reset: tuple[int, ...] = (),
 ) -> tuple[Array, Any]:
-    """Loss and exact gradient: `jax.grad` through a `lax.scan` over time steps.
+    """Return the loss and the exact gradient: `jax.grad` through a `lax.scan` over time steps.
 
-    Arguments as in `otpe.gradients`. What a spike does to its own neuron is kept out of the gradient in the layers of
-    `detach_reset`: the reset, and in an adaptive neuron the adaptation too.
+    Arguments as in `otpe.gradients`. In the layers of `detach_reset`, no gradient passes from a spike to its own
+    neuron: neither through the reset nor, in an adaptive neuron, through the adaptation.
     """
     return _value_and_grad(net, readout, loss, tuple(detach_reset), params, spikes, jnp.asarray(labels), mask)
 
@@ -67,7 +68,7 @@ def _loss(
     rest = [start(batch) for _, _, start in layers]
     _, (outputs, logits) = jax.lax.scan(step, (rest, jnp.zeros((batch, net.classes), dtype)), spikes.astype(dtype))
     shares = jnp.full(logits.shape[:2], 1 / math.prod(logits.shape[:2])) if mask is None else mask / jnp.sum(mask)
-    total = (_each(function, logits, labels) * shares).sum()
+    total = (_losses(function, logits, labels) * shares).sum()
     for neuron, output in zip(net.neurons[:-1], outputs[:-1], strict=True):
         if rate_weight and getattr(neuron, "spiking", False):
             rates = output.reshape(*output.shape[:2], -1).mean(-1)
@@ -79,8 +80,8 @@ _value_and_grad = jax.jit(jax.value_and_grad(_loss, argnums=4), static_argnums=(
 
 
 def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tuple[Any, Any, Any]:
-    """The current of an input, one step of the neurons, and their state at rest."""
-    of_map, leaks = _parted(neuron, params)
+    """Return three functions: the current of an input, one step of the neurons, and their initial state."""
+    of_map, leaks = _split(neuron, params)
 
     def current(x: Array) -> Array:
         with jax.default_matmul_precision("highest"):
@@ -89,19 +90,23 @@ def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tu
     if isinstance(neuron, OURS):
         leaks = {name: _leak(neuron, name, leaks, layer.out_shape, dtype) for name in LEAKS if hasattr(neuron, name)}
         fire = _NEURONS[type(neuron)]
-        two = isinstance(neuron, CubaLIF | AdaptiveLIF)
+        count = 2 if isinstance(neuron, CubaLIF | AdaptiveLIF) else 1
 
         def start(batch: int) -> tuple[Array, ...]:
-            return (jnp.zeros((batch, *layer.out_shape), dtype),) * (1 + two)
+            return (jnp.zeros((batch, *layer.out_shape), dtype),) * count
 
         return current, lambda state, c: fire(neuron, leaks, state, c, detach), start
     if detach:
         raise ValueError(f"{type(neuron).__name__} is not one of otpe's neurons, so its reset cannot be detached.")
-    own = neurons.bound(neuron, neurons.values(neuron, leaks, layer.out_shape, dtype))
-    return current, lambda state, c: own.step(state, c)[:2], lambda batch: own.start((batch, *layer.out_shape), dtype)
+    bound = neurons.bind(neuron, neurons.values(neuron, leaks, layer.out_shape, dtype))
+    return (
+        current,
+        lambda state, c: bound.step(state, c)[:2],
+        lambda batch: bound.start((batch, *layer.out_shape), dtype),
+    )
 
 
-# The neurons. Each takes its state and a current, and returns the state after the step and the output.
+# The neurons. Each function takes a state and a current, and returns the state after the step and the output.
 
 
 def _lif(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
@@ -118,12 +123,12 @@ def _cuba(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Arr
 
 
 def _adaptive(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
-    """The state is u after the reset, and the threshold's rise for this step."""
+    """The state is (u, a): the membrane after the reset, and the adaptation of the threshold for the next step."""
     (u, a), r = state, leaks["adaptation_leak"]
     v = leaks["leak"] * u + c
     s = _spike(neuron, v - (neuron.threshold + neuron.strength * a))
-    seen = jax.lax.stop_gradient(s) if detach else s
-    return (_reset(neuron, v, s, detach), r * a + (1 - r) * seen), s
+    adapting = jax.lax.stop_gradient(s) if detach else s
+    return (_reset(neuron, v, s, detach), r * a + (1 - r) * adapting), s
 
 
 def _integrator(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], c: Array, detach: bool) -> Any:
@@ -137,7 +142,7 @@ _NEURONS: dict[type, Callable[..., Any]] = {
 
 
 def _spike(neuron: Any, d: Array) -> Array:
-    """H(d) whose derivative is the surrogate: the value of the step, the gradient of the product."""
+    """Return H(d) with the surrogate as its derivative: the value is that of the step, the gradient that of `ramp`."""
     ramp = jax.lax.stop_gradient(neuron.surrogate(d)) * d
     return jax.lax.stop_gradient((d >= 0).astype(d.dtype) - ramp) + ramp
 
@@ -150,8 +155,8 @@ def _reset(neuron: Any, v: Array, s: Array, detach: bool) -> Array:
 # Parameters and leaks
 
 
-def _parted(neuron: Any, params: Any) -> tuple[Any, dict[str, Array]]:
-    """The parameters of the map, and the trained numbers of the neurons, which come last."""
+def _split(neuron: Any, params: Any) -> tuple[Any, dict[str, Array]]:
+    """Return the parameters of the map and the trained parameters of the neurons."""
     if isinstance(neuron, OURS):
         names = [name for name in LEAKS if getattr(neuron, f"learn_{name}", False)]
     else:
@@ -166,13 +171,13 @@ def _parted(neuron: Any, params: Any) -> tuple[Any, dict[str, Array]]:
 
 
 def _leak(neuron: Any, name: str, trained: dict[str, Array], shape: tuple[int, ...], dtype: Any) -> Array:
-    """One number per neuron; where it is trained, the logistic function of the parameter."""
+    """Return one leak per neuron. A trained leak is the logistic function of its parameter."""
     if name in trained:
         return jnp.broadcast_to(1 / (1 + jnp.exp(-trained[name])), shape)
-    return jnp.asarray(_given_leak(getattr(neuron, name), shape), dtype)
+    return jnp.asarray(_fixed_leak(getattr(neuron, name), shape), dtype)
 
 
-def _given_leak(leak: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _fixed_leak(leak: Any, shape: tuple[int, ...]) -> np.ndarray:
     if isinstance(leak, Uniform):
         return np.random.default_rng(leak.seed).uniform(leak.low, leak.high, shape)
     return np.broadcast_to(leak.values if isinstance(leak, PerNeuron) else leak, shape)
@@ -181,7 +186,7 @@ def _given_leak(leak: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _readout_leak(net: Network) -> float:
     neuron = net.neurons[-1]
     return (
-        float(_given_leak(neuron.leak, net.layers[-1].out_shape).mean())
+        float(_fixed_leak(neuron.leak, net.layers[-1].out_shape).mean())
         if isinstance(neuron, OURS)
         else net.readout_leak
     )
@@ -190,29 +195,32 @@ def _readout_leak(net: Network) -> float:
 # Losses
 
 
-def _each(function: Any, logits: Array, target: Array) -> Array:
-    """The loss of every sample at every time step [T, B]."""
-    whole = jnp.issubdtype(target.dtype, jnp.integer)
-    if target.ndim == (1 if whole else 2):
+def _losses(function: Any, logits: Array, target: Array) -> Array:
+    """Return the loss of each sample at each time step [T, B]."""
+    are_labels = jnp.issubdtype(target.dtype, jnp.integer)
+    if target.ndim == (1 if are_labels else 2):
         target = jnp.broadcast_to(target, (logits.shape[0], *target.shape))
     if function == "mse":
-        wanted = jax.nn.one_hot(target, logits.shape[-1], dtype=logits.dtype) if whole else target
-        return ((logits - wanted) ** 2).mean(-1)
+        expected = jax.nn.one_hot(target, logits.shape[-1], dtype=logits.dtype) if are_labels else target
+        return ((logits - expected) ** 2).mean(-1)
     if callable(function):
-        each: list[Any] = [function(at, y) for at, y in zip(logits, target, strict=True)]
-        return jnp.stack(each)
-    right = jnp.take_along_axis(logits, target[..., None], -1)[..., 0]
-    return jax.nn.logsumexp(logits, axis=-1) - right
+        losses: list[Any] = [function(logits_t, target_t) for logits_t, target_t in zip(logits, target, strict=True)]
+        return jnp.stack(losses)
+    of_label = jnp.take_along_axis(logits, target[..., None], -1)[..., 0]
+    return jax.nn.logsumexp(logits, axis=-1) - of_label
 
 
-def require(holds: Any, otherwise: str) -> None:
-    """An `assert` that `python -O` does not leave out."""
-    if not holds:
-        raise AssertionError(f"{otherwise}.")
+def require(condition: Any, message: str) -> None:
+    """Raise AssertionError with this message unless the condition holds. `python -O` does not remove it."""
+    if not condition:
+        raise AssertionError(f"{message}.")
 
 
 def relative_error(given: Any, wanted: Any) -> float:
-    """The largest |given − wanted| / |wanted| over the leaves of two pytrees, in the 2-norm. NaN if there is one."""
+    """Return the largest |given − wanted| / |wanted|, in the 2-norm, over the leaves of two pytrees.
+
+    A leaf with `wanted` = 0 counts with its absolute error. The result is NaN if any number is NaN.
+    """
     pairs = zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)
     return float(np.max([_relative_error(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]))
 
