@@ -133,7 +133,7 @@ def _run(ctrl_c: CtrlC, args: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # do not fail on characters that the terminal cannot show
     verb, *rest = [*args] or ["--help"]
-    if pressed.ends_process and compile_cache.FLAG not in rest:
+    if ctrl_c.ends_process and compile_cache.FLAG not in rest:
         compile_cache.enable()
     rest = [word for word in rest if word != compile_cache.FLAG]
     if verb in ("-h", "--help"):

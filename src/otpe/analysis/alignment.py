@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from otpe import check
 from otpe.engine import Backend, Precision
-from otpe.losses import Loss, LossChoice, named
+from otpe.losses import Loss, LossChoice, as_loss
 from otpe.networks import Network
 from otpe.rulebook import Rule, rule, rules
 from otpe.training import gradients
@@ -46,7 +46,7 @@ def alignment(
     A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout. `mask`,
     `loss`, `precision` and `backend` as in `otpe.gradients`.
     """
-    found = named(loss)
+    found = as_loss(loss)
     chosen = tuple(rule(name, found.readout) for name in ([rules] if isinstance(rules, str | Rule) else rules))
     names = [c.name for c in chosen]
     if len(set(names)) < len(names):

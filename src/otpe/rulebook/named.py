@@ -8,7 +8,7 @@ To compose your own, put any two local rules together and pass the result wherev
 from dataclasses import replace
 
 from otpe import check
-from otpe.losses import Loss, LossChoice, Readout, named
+from otpe.losses import Loss, LossChoice, Readout, as_loss
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.ostl import Ostl
@@ -65,5 +65,5 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
 
 def rule_and_loss(name: str | Rule, loss: LossChoice) -> tuple[Rule, Loss]:
     """Both as values. What the loss sees, if it says so, goes before what the rule says."""
-    found = named(loss)
+    found = as_loss(loss)
     return rule(name, found.readout), found

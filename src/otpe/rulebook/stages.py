@@ -129,7 +129,7 @@ def wants_mean(net: Network, rule: Rule, layer: int) -> bool:
     if sees_inputs(rule.at(layer, net.depth)):
         asking.append(layer)
     wanted = any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in asking)
-    return wanted and neurons.resets(net.neurons[layer])
+    return wanted and neurons.survival_varies(net.neurons[layer])
 
 
 def mean_survival(net: Network, layer: int, A: Matrix) -> Array:
@@ -184,7 +184,7 @@ def blank_trace(net: Network, rule: Rule, layer: int, row: Array) -> Vector:
     """A blank vector for the traces of a layer's weights: as many entries as the rule sees states."""
     neuron = net.neurons[layer]
     shared = sees_inputs(rule.at(layer, net.depth))
-    return states.packed([row] * (len(neurons.poles(neuron)) if shared else neurons.states_of(neuron)))
+    return states.packed([row] * (len(neurons.poles(neuron)) if shared else neurons.state_count(neuron)))
 
 
 def _with_mean(net: Network, layer: int, leaks: Matrix, mean: Array | None) -> Matrix:

@@ -166,7 +166,7 @@ class Stepper:
         if not stages.sees_inputs(self.rule.at(i, self.net.depth)):
             A = jax.tree.map(lambda _: blank, neurons.arrays_in_A(neuron, shape, dtype))
         return LayerState(
-            neurons=neurons.rest(neuron, batch, shape, dtype),
+            neurons=neurons.initial_state(neuron, batch, shape, dtype),
             kept=Kept((), None),
             average=stages.blank_average(self.net, self.rule, i, blank, jnp.zeros((), dtype)),
             A=A,
@@ -194,8 +194,8 @@ class Stepper:
     ) -> tuple[LayerState, Array, Moved]:
         net, rule, i, neuron = self.net, self.rule, layer.number, layer.neuron
         (batch, *_), rank = x.shape, len(layer.shape)
-        trained = neurons.causes(layer.kind)
-        causes = neurons.acting(neuron, state.neurons, trained)
+        trained = neurons.cause_vectors(layer.kind)
+        causes = neurons.cause_inputs(neuron, state.neurons, trained)
         after, output, kept = neuron.step(state.neurons, current.total)
         at = neurons.derivatives(neuron, kept)
         at = at._replace(A=stages.for_all_samples(at.A, output.shape), h=stages.for_all_samples(at.h, output.shape))
@@ -239,5 +239,5 @@ class Stepper:
     def _below(self, i: int, q: Array, now: Now) -> Array:
         """m: what a layer sends down is a number per neuron, so it cannot depend on the traces; blank ones do."""
         place = self.traces[i].place
-        blank = states.packed([jnp.zeros_like(q)] * neurons.states_of(place.neuron))
+        blank = states.packed([jnp.zeros_like(q)] * neurons.state_count(place.neuron))
         return place.local.emit(place.local.init(blank, place.filters), q, now).below

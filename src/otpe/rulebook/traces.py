@@ -205,7 +205,7 @@ class FactoredTraces:
 
         return Kept((), History(
             inputs=jnp.zeros(
-                (self.window, moved.x.shape[0], *layers.kept_shape(layer, params, spikes, engine)), spikes
+                (self.window, moved.x.shape[0], *layers.storage_shape(layer, params, spikes, engine)), spikes
             ),
             kept=jax.tree.map(history, moved.kept),
             h̄=jax.tree.map(history, self._averages(moved)),
@@ -260,7 +260,7 @@ class FactoredTraces:
         def backward(fixed: Any, carry: Any, at: Any) -> Any:
             (q, fixed_values), (filters, collected) = fixed, carry
             here, lived, kept, h̄, arrays, trained = at
-            found = neurons.derivatives(neurons.bound(place.neuron, fixed_values | trained), kept)
+            found = neurons.derivatives(neurons.bind(place.neuron, fixed_values | trained), kept)
             h̄ = found.h if h̄ is None else states.numbers_from(found.h, h̄)
             decay = together(arrays)._replace(A=found.A, b=found.b)
             filters, κ, _ = local.backward(filters, jnp.where(here, q, 0), Now(found.h, h̄, found.b), decay)
@@ -303,12 +303,12 @@ Traces = NoTraces | InputTraces | WeightTraces | FactoredTraces
 
 def blank_causes(place: Place, moved: Moved) -> dict[str, Rows]:
     blank = jnp.zeros((moved.x.shape[0], *place.map.out_shape), moved.x.dtype)
-    rest = states.packed([blank] * neurons.states_of(place.neuron))
+    rest = states.packed([blank] * neurons.state_count(place.neuron))
     return {name: place.local.init(rest, place.filters) for name in moved.causes}
 
 
 def advance_causes(place: Place, rows: dict[str, Rows], moved: Moved) -> dict[str, Rows]:
-    entering = neurons.causes(place.neuron)
+    entering = neurons.cause_vectors(place.neuron)
     return {
         name: place.local.advance(rows[name], cause, moved.now, moved.decay._replace(b=entering[name]))
         for name, cause in moved.causes.items()

@@ -165,7 +165,7 @@ def _rest(task: Task, batch: int | None = None) -> State:
     """Everything at rest, as arrays for a batch or as small arrays that stand for them."""
     found, weight = [], jnp.zeros((), task.dtype)
     for layer in task.layers:
-        start = neurons.rest(layer.kind, batch, layer.shape, task.dtype)
+        start = neurons.initial_state(layer.kind, batch, layer.shape, task.dtype)
         blank = _blank(task, layer.shape, batch)
         found.append((start, stages.blank_average(task.net, task.rule, layer.number, blank, weight)))
     readout = _blank(task, task.layers[-1].shape, batch) if task.rule.readout == "leaky" else None
@@ -179,8 +179,8 @@ def _filters_at_end(task: Task, batch: int | None = None) -> list[Filters]:
         local, count = task.rule.at(i, net.depth), stages.filters(net, task.rule, i)
         weights = local.start(stages.blank_trace(net, task.rule, i, blank), count)
         own = None
-        if neurons.causes(layer.kind) and stages.sees_inputs(local):
-            own = local.start(states.packed([blank] * neurons.states_of(layer.kind)), count)
+        if neurons.cause_vectors(layer.kind) and stages.sees_inputs(local):
+            own = local.start(states.packed([blank] * neurons.state_count(layer.kind)), count)
         found.append(Filters(weights, own))
     return found
 
@@ -213,12 +213,12 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
     net, rule, i = task.net, task.rule, layer.number
     own_leaks, numbers = stages.average_leaks(net, rule, i, leaks), output_type(net, task.params, i, task.engine)
     arrays, together = states.split(own_leaks)
-    trained = neurons.causes(layer.kind)
+    trained = neurons.cause_vectors(layer.kind)
 
     def fire(fixed: Any, carry: Any, terms: Any) -> Any:
         (bias, values, arrays), (state, average) = fixed, carry
-        neuron = neurons.bound(layer.kind, values)
-        causes = neurons.acting(neuron, state, trained)
+        neuron = neurons.bind(layer.kind, values)
+        causes = neurons.cause_inputs(neuron, state, trained)
         state, output, kept = neuron.step(state, Current(terms, bias).total)
         h̄ = None
         if average is not None:
@@ -247,14 +247,14 @@ def _backward(
     def backward(fixed: Any, carry: Any, at_t: Any) -> Any:
         (values, arrays), (filters, collected, totals) = fixed, carry
         q, kept, h̄, means, causes = at_t
-        at = neurons.derivatives(neurons.bound(layer.kind, values), kept)
+        at = neurons.derivatives(neurons.bind(layer.kind, values), kept)
         h̄ = None if h̄ is None else states.numbers_from(at.h, h̄)
         now, decay = stages.seen(net, rule, i, at, h̄, together(arrays), means)
         seen = stages.of_inputs(net, i, now, decay) if shared else (now, decay)
         after, κ, m = local.backward(filters.weights, q, *seen)
         _check_filters(layer, local, filters.weights, after)
         own = filters.neurons
-        for name, entering in neurons.causes(layer.kind).items() if causes else ():
+        for name, entering in neurons.cause_vectors(layer.kind).items() if causes else ():
             start = filters.weights if own is None else filters.neurons
             more, κ_own, _ = local.backward(start, q, now, decay._replace(b=entering))
             totals = {**totals, name: totals[name] + κ_own * causes[name]}
@@ -280,7 +280,7 @@ def _backward(
 
 def _check_filters(layer: Layer, local: Any, before: Any, after: Any) -> None:
     if jax.tree.structure(before) != jax.tree.structure(after):
-        k = neurons.states_of(layer.kind)
+        k = neurons.state_count(layer.kind)
         raise ValueError(
             f"backward of {type(local).__name__} returned other filters than its start made for layer {layer.number},"
             f" whose neurons have {k} {'state' if k == 1 else 'states'}. A blank vector has one entry per state: keep"
