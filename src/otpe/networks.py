@@ -117,7 +117,7 @@ class Network:
         check.count("batch", batch)
         dtype = check.float_type(dtype)
         return tuple(
-            neurons.rest(neuron, batch, layer.out_shape, dtype)
+            neurons.initial_state(neuron, batch, layer.out_shape, dtype)
             for layer, neuron in zip(self.layers, self.neurons, strict=True)
         )
 
@@ -150,7 +150,7 @@ class Layer(NamedTuple):
     @property
     def neuron(self) -> Any:
         """The neuron with its arrays."""
-        return neurons.bound(self.unbound_neuron, self.values)
+        return neurons.bind(self.unbound_neuron, self.values)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -323,10 +323,10 @@ def _record_impl(net: Network, engine: Engine, params: Any, x: Array) -> tuple[A
 
         def fire(fixed: Any, state: Any, terms: Any) -> tuple[Any, Array]:
             bias, values = fixed
-            state, output, _ = neurons.bound(layer.unbound_neuron, values).step(state, Current(terms, bias).total)
+            state, output, _ = neurons.bind(layer.unbound_neuron, values).step(state, Current(terms, bias).total)
             return state, output
 
-        rest = neurons.rest(layer.unbound_neuron, x.shape[1], layer.shape, dtype)
+        rest = neurons.initial_state(layer.unbound_neuron, x.shape[1], layer.shape, dtype)
         fixed = (current.bias, layer.values)
         _, outputs = scan.recur(fire, rest, current.terms, fixed=fixed, backend=engine.backend)
         return outputs.astype(narrow), outputs

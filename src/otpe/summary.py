@@ -46,7 +46,7 @@ def _trace_bytes(layer: Any, neuron: Any) -> tuple[int, int | None]:
     if not parameters(layer):
         return 0, 0
     inputs, outputs = math.prod(layer.in_shape), math.prod(layer.out_shape)
-    of_weights = 4 * layer.rows * outputs * neurons.states_of(neuron) if isinstance(layer, WeightRows) else None
+    of_weights = 4 * layer.rows * outputs * neurons.state_count(neuron) if isinstance(layer, WeightRows) else None
     return 4 * (inputs + 1) * len(neurons.poles(neuron)), of_weights
 
 

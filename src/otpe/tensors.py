@@ -52,7 +52,7 @@ def read(
         )
     try:
         arrays = {name: _array(**part) for name, part in deserialize(content)}
-    except (SafetensorError, *contents.STRANGE) as error:
+    except (SafetensorError, *contents.PARSING_ERRORS) as error:
         raise contents.ContentError(f"{path} is damaged: {error}.") from None
     if _hash(header["about"], arrays) != header["sha256"]:
         raise contents.ContentError(f"{path} is damaged: its content does not match the hash that was written with it.")

@@ -19,7 +19,7 @@ from otpe.lab.studies import sweep
 
 def test_json_is_parsed_or_refused():
     assert contents.parsed(b'{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
-    deep = "[" * contents.DEEPEST + "]" * contents.DEEPEST
+    deep = "[" * contents.MAX_DEPTH + "]" * contents.MAX_DEPTH
     assert json.dumps(contents.parsed(deep)) == deep
     for text in (f"[{deep}]", '{"a": ' * 101 + "1" + "}" * 101, "[" * 100_000, "[" * 100_000 + "]" * 100_000):
         with pytest.raises(ValueError, match=r"^its values are nested more than 100 levels deep$|^Expecting value"):

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from otpe import check
 from otpe.engine import Backend, Precision
-from otpe.losses import Loss, LossChoice, named
+from otpe.losses import Loss, LossChoice, as_loss
 from otpe.networks import Network
 from otpe.rulebook import Rule, rule, rules
 from otpe.training import gradients
@@ -46,7 +46,7 @@ def alignment(
     Each rule is compared with BPTT on the rule's own loss: the F- rules are compared with BPTT on the leaky readout.
     `mask`, `loss`, `precision` and `backend` are as in `otpe.gradients`.
     """
-    chosen_loss = named(loss)
+    chosen_loss = as_loss(loss)
     chosen = tuple(rule(name, chosen_loss.readout) for name in ([rules] if isinstance(rules, str | Rule) else rules))
     names = [c.name for c in chosen]
     if len(set(names)) < len(names):

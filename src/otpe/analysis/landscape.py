@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from otpe import check, losses
 from otpe.engine import Backend, Engine, Precision, engine
-from otpe.losses import Loss, LossChoice, Readout, named
+from otpe.losses import Loss, LossChoice, Readout, as_loss
 from otpe.networks import Network
 
 
@@ -130,7 +130,7 @@ def landscape(
     initial, final = check.params(net, initial), check.params(net, final)
     checked_paths = {name: _path(initial, name, path) for name, path in paths.items()}
     x = check.spikes(net, initial, spikes, labels)
-    chosen_loss = named(loss)
+    chosen_loss = as_loss(loss)
     y = check.targets(net, chosen_loss, labels, *x.shape[1::-1])
     weight = None if mask is None else check.mask(mask, *x.shape[:2])
     if check.count("grid", grid) < 2:

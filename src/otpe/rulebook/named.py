@@ -8,7 +8,7 @@ To make your own composition, combine any two local rules. Pass the result where
 from dataclasses import replace
 
 from otpe import check
-from otpe.losses import Loss, LossChoice, Readout, named
+from otpe.losses import Loss, LossChoice, Readout, as_loss
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.ostl import Ostl
@@ -64,5 +64,5 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
 
 def rule_and_loss(name: str | Rule, loss: LossChoice) -> tuple[Rule, Loss]:
     """The rule and the loss as objects. The loss's readout, if it has one, replaces the rule's readout."""
-    chosen = named(loss)
+    chosen = as_loss(loss)
     return rule(name, chosen.readout), chosen

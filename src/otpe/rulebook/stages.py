@@ -129,7 +129,7 @@ def needs_mean_survival(net: Network, rule: Rule, layer: int) -> bool:
     if has_input_traces(rule.at(layer, net.depth)):
         users.append(layer)
     needed = any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in users)
-    return needed and neurons.resets(net.neurons[layer])
+    return needed and neurons.survival_varies(net.neurons[layer])
 
 
 def mean_survival(net: Network, layer: int, A: Matrix) -> Array:
@@ -186,7 +186,7 @@ def blank_trace(net: Network, rule: Rule, layer: int, row: Array) -> Vector:
     """A vector of blank rows for the traces of a layer's weights: one entry per state that the rule sees."""
     neuron = net.neurons[layer]
     shared = has_input_traces(rule.at(layer, net.depth))
-    return states.packed([row] * (len(neurons.poles(neuron)) if shared else neurons.states_of(neuron)))
+    return states.packed([row] * (len(neurons.poles(neuron)) if shared else neurons.state_count(neuron)))
 
 
 def _with_mean(net: Network, layer: int, leaks: Matrix, mean: Array | None) -> Matrix:

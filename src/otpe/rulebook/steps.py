@@ -168,7 +168,7 @@ class Stepper:
         if not stages.has_input_traces(self.rule.at(i, self.net.depth)):
             A = jax.tree.map(lambda _: blank, neurons.arrays_in_A(neuron, shape, dtype))
         return LayerState(
-            neurons=neurons.rest(neuron, batch, shape, dtype),
+            neurons=neurons.initial_state(neuron, batch, shape, dtype),
             kept=TraceState((), None),
             average=stages.blank_average(self.net, self.rule, i, blank, jnp.zeros((), dtype)),
             A=A,
@@ -196,8 +196,8 @@ class Stepper:
     ) -> tuple[LayerState, Array, LayerStep]:
         net, rule, i, neuron = self.net, self.rule, layer.number, layer.neuron
         (batch, *_), rank = x.shape, len(layer.shape)
-        trained = neurons.causes(layer.unbound_neuron)
-        causes = neurons.acting(neuron, state.neurons, trained)
+        trained = neurons.cause_vectors(layer.unbound_neuron)
+        causes = neurons.cause_inputs(neuron, state.neurons, trained)
         after, output, kept = neuron.step(state.neurons, current.total)
         derivatives = neurons.derivatives(neuron, kept)
         A, h = (stages.with_sample_axis(a, output.shape) for a in (derivatives.A, derivatives.h))
@@ -243,5 +243,5 @@ class Stepper:
     def _below(self, i: int, q: Array, now: StepDerivatives) -> Array:
         """The signal m that a layer sends down. It does not depend on the traces, so blank traces are enough."""
         place = self.traces[i].place
-        blank = states.packed([jnp.zeros_like(q)] * neurons.states_of(place.neuron))
+        blank = states.packed([jnp.zeros_like(q)] * neurons.state_count(place.neuron))
         return place.local.emit(place.local.init(blank, place.filter_count), q, now).below

@@ -202,7 +202,7 @@ class FactoredTraces:
     def blank(self, params: Any, step: LayerStep) -> TraceState:
         layer, engine, dtype = self.place.map, self.place.engine, step.x.dtype
         input_type = layers.spike_type(layer, params, engine, dtype) if self.narrow else dtype
-        input_shape = layers.kept_shape(layer, params, input_type, engine)
+        input_shape = layers.storage_shape(layer, params, input_type, engine)
 
         def history(a: Any) -> Array:
             return jnp.zeros((self.window, *a.shape), a.dtype)
@@ -262,7 +262,7 @@ class FactoredTraces:
         def backward(fixed: Any, carry: Any, inputs: Any) -> Any:
             (q, fixed_values), (filters, collected) = fixed, carry
             is_newest, valid, kept, h̄, arrays, trained = inputs
-            derivatives = neurons.derivatives(neurons.bound(place.neuron, fixed_values | trained), kept)
+            derivatives = neurons.derivatives(neurons.bind(place.neuron, fixed_values | trained), kept)
             h̄ = derivatives.h if h̄ is None else states.numbers_from(derivatives.h, h̄)
             now = StepDerivatives(derivatives.h, h̄, derivatives.b)
             decay = together(arrays)._replace(A=derivatives.A, b=derivatives.b)
@@ -307,13 +307,13 @@ Traces = NoTraces | InputTraces | WeightTraces | FactoredTraces
 def blank_causes(place: Place, step: LayerStep) -> dict[str, Rows]:
     """The traces of the trained numbers before the first step."""
     blank = jnp.zeros((step.x.shape[0], *place.map.out_shape), step.x.dtype)
-    rest = states.packed([blank] * neurons.states_of(place.neuron))
+    rest = states.packed([blank] * neurons.state_count(place.neuron))
     return {name: place.local.init(rest, place.filter_count) for name in step.causes}
 
 
 def advance_causes(place: Place, rows: dict[str, Rows], step: LayerStep) -> dict[str, Rows]:
     """The traces of the trained numbers after this step."""
-    entering = neurons.causes(place.neuron)
+    entering = neurons.cause_vectors(place.neuron)
     return {
         name: place.local.advance(rows[name], cause, step.now, step.decay._replace(b=entering[name]))
         for name, cause in step.causes.items()

@@ -168,7 +168,7 @@ def _initial_state(task: Task, batch: int | None = None) -> State:
     """The state before the first step: arrays for a batch, or without `batch` scalars that broadcast to them."""
     states_and_averages, weight = [], jnp.zeros((), task.dtype)
     for layer in task.layers:
-        start = neurons.rest(layer.unbound_neuron, batch, layer.shape, task.dtype)
+        start = neurons.initial_state(layer.unbound_neuron, batch, layer.shape, task.dtype)
         blank = _blank(task, layer.shape, batch)
         average = stages.blank_average(task.net, task.rule, layer.number, blank, weight)
         states_and_averages.append((start, average))
@@ -184,8 +184,8 @@ def _initial_filters(task: Task, batch: int | None = None) -> list[Filters]:
         local, count = task.rule.at(i, net.depth), stages.filter_count(net, task.rule, i)
         weights = local.start(stages.blank_trace(net, task.rule, i, blank), count)
         own = None
-        if neurons.causes(layer.unbound_neuron) and stages.has_input_traces(local):
-            own = local.start(states.packed([blank] * neurons.states_of(layer.unbound_neuron)), count)
+        if neurons.cause_vectors(layer.unbound_neuron) and stages.has_input_traces(local):
+            own = local.start(states.packed([blank] * neurons.state_count(layer.unbound_neuron)), count)
         filters.append(Filters(weights, own))
     return filters
 
@@ -220,12 +220,12 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
     net, rule, i = task.net, task.rule, layer.number
     own_leaks, dtype = stages.average_leaks(net, rule, i, leaks), output_type(net, task.params, i, task.engine)
     arrays, together = states.split(own_leaks)
-    trained = neurons.causes(layer.unbound_neuron)
+    trained = neurons.cause_vectors(layer.unbound_neuron)
 
     def fire(fixed: Any, carry: Any, terms: Any) -> Any:
         (bias, values, arrays), (state, average) = fixed, carry
-        neuron = neurons.bound(layer.unbound_neuron, values)
-        causes = neurons.acting(neuron, state, trained)
+        neuron = neurons.bind(layer.unbound_neuron, values)
+        causes = neurons.cause_inputs(neuron, state, trained)
         state, output, kept = neuron.step(state, Current(terms, bias).total)
         h̄ = None
         if average is not None:
@@ -254,14 +254,14 @@ def _backward(
     def backward(fixed: Any, carry: Any, inputs: Any) -> Any:
         (values, arrays), (filters, collected, totals) = fixed, carry
         q, kept, h̄, means, causes = inputs
-        derivatives = neurons.derivatives(neurons.bound(layer.unbound_neuron, values), kept)
+        derivatives = neurons.derivatives(neurons.bind(layer.unbound_neuron, values), kept)
         h̄ = None if h̄ is None else states.numbers_from(derivatives.h, h̄)
         now, decay = stages.rule_inputs(net, rule, i, derivatives, h̄, together(arrays), means)
         for_weights = stages.for_input_traces(net, i, now, decay) if shared else (now, decay)
         after, κ, m = local.backward(filters.weights, q, *for_weights)
         _check_filters(layer, local, filters.weights, after)
         own = filters.neurons
-        for name, entering in neurons.causes(layer.unbound_neuron).items() if causes else ():
+        for name, entering in neurons.cause_vectors(layer.unbound_neuron).items() if causes else ():
             start = filters.weights if own is None else filters.neurons
             own_after, κ_own, _ = local.backward(start, q, now, decay._replace(b=entering))
             totals = {**totals, name: totals[name] + κ_own * causes[name]}
@@ -288,7 +288,7 @@ def _backward(
 def _check_filters(layer: Layer, local: Any, before: Any, after: Any) -> None:
     """Raise ValueError if `backward` returned filters of another structure than it was given."""
     if jax.tree.structure(before) != jax.tree.structure(after):
-        k = neurons.states_of(layer.unbound_neuron)
+        k = neurons.state_count(layer.unbound_neuron)
         raise ValueError(
             f"backward of {type(local).__name__} returned other filters than its start made for layer {layer.number},"
             f" whose neurons have {k} {'state' if k == 1 else 'states'}. A blank vector has one entry per state: update"

@@ -278,7 +278,7 @@ class StreamLearner:
             text = f"{path} was not written: {unsound[0]} has numbers that are not finite. {REMEDY}"
             raise NotFiniteError(text, host.steps)
         said = more | {
-            "net": storage.described(how.net),
+            "net": storage.network_to_json(how.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
             "optimizer": described.optimizer(how.optimizer.value),
             "begins": host.begins,
@@ -289,7 +289,7 @@ class StreamLearner:
                 "decay": how.decay,
                 "limit": how.limit,
             },
-            "loss": storage.loss_described(self.loss),
+            "loss": storage.loss_to_json(self.loss),
             "steps": host.steps,
             "labelled": host.labelled,
         }
@@ -311,7 +311,7 @@ class StreamLearner:
         """What `save` wrote. `net`, `rule`, `optimizer`, `loss`: needed where they are of your own making."""
         path = Path(path)
         arrays, said = tensors.read(path, KIND, SAID)
-        said = {"loss": storage.loss_described(losses.DEFAULT), **said}
+        said = {"loss": storage.loss_to_json(losses.DEFAULT), **said}
         for name, given in (("net", net), ("rule", rule), ("optimizer", optimizer), ("loss", loss)):
             if given is None and said[name] is None:
                 raise ValueError(
@@ -324,7 +324,7 @@ class StreamLearner:
             check.optimizer(optimizer)
         rule = None if rule is None else named_rule(rule)
         with contents.reading(path):
-            net = storage.network_of(said["net"]) if net is None else net
+            net = storage.network_from_json(said["net"]) if net is None else net
             optimizer = described.optimizer_of(said["optimizer"]) if optimizer is None else optimizer
             loss = losses.Loss(**said["loss"]) if loss is None else loss
             learner = cls(net, said["rule"] if rule is None else rule, optimizer, loss=loss, **said["settings"])
@@ -333,7 +333,7 @@ class StreamLearner:
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in _plain(learner._memory).items()}
         if {name: (a.shape, a.dtype) for name, a in arrays.items()} != shapes:
             raise ValueError(f"{path} was saved with another network, rule or optimizer than the ones given.")
-        leaves = [checkpoint.like_leaf(arrays[n], leaf) for n, leaf in checkpoint.named(learner._memory).items()]
+        leaves = [checkpoint.like_leaf(arrays[n], leaf) for n, leaf in checkpoint.named_leaves(learner._memory).items()]
         memory: Memory = jax.tree.unflatten(jax.tree.structure(learner._memory), leaves)
         _refuse_if_not_finite(str(path), memory.params)
         learner._cell.replace(memory, _Host(waiting, said["steps"], said["labelled"], said["begins"]))
@@ -415,7 +415,7 @@ def _current(name: str) -> str:
 
 def _plain(memory: Memory) -> dict[str, Any]:
     """Every leaf by its place, as numbers: some optimizers keep random keys."""
-    return {name: checkpoint.numbers(leaf) for name, leaf in checkpoint.named(memory).items()}
+    return {name: checkpoint.numbers(leaf) for name, leaf in checkpoint.named_leaves(memory).items()}
 
 
 def _finite(array: Any) -> bool:
@@ -423,7 +423,7 @@ def _finite(array: Any) -> bool:
 
 
 def _refuse_if_not_finite(what: str, params: Any) -> None:
-    for name, leaf in checkpoint.named(params).items():
+    for name, leaf in checkpoint.named_leaves(params).items():
         if not _finite(np.asarray(leaf)):
             raise ValueError(f"{what} has weights that are not finite, in {name}. Use finite ones, of an earlier step.")
 

@@ -86,8 +86,8 @@ def prepared(config: StreamConfig) -> "Run":
         _closed(source, page)
         raise
     try:
-        files.folder(opened.checkpoints)
-        files.clean(opened.checkpoints)
+        files.make_folder(opened.checkpoints)
+        files.remove_partial(opened.checkpoints)
         newest = checkpoint.newest(opened.checkpoints)
         if newest is not None:
             start = saved.load(newest)

@@ -445,7 +445,7 @@ def _point(before: list[Array], current: Array, structure: Any, look: Any) -> Po
 
 def _bound(neuron: Any, shape: tuple[int, ...]) -> Any:
     dtype = jnp.zeros(()).dtype
-    return neurons.bound(neuron, neurons.values(neuron, neurons.trained(neuron, shape, dtype), shape, dtype))
+    return neurons.bind(neuron, neurons.values(neuron, neurons.trained(neuron, shape, dtype), shape, dtype))
 
 
 def _as_state(case: Case, leaves: list[Array]) -> Any:

@@ -97,7 +97,7 @@ def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tu
         return current, lambda state, c: fire(neuron, leaks, state, c, detach), start
     if detach:
         raise ValueError(f"{type(neuron).__name__} is not one of otpe's neurons, so its reset cannot be detached.")
-    own = neurons.bound(neuron, neurons.values(neuron, leaks, layer.out_shape, dtype))
+    own = neurons.bind(neuron, neurons.values(neuron, leaks, layer.out_shape, dtype))
     return current, lambda state, c: own.step(state, c)[:2], lambda batch: own.start((batch, *layer.out_shape), dtype)
 
 

@@ -33,7 +33,7 @@ def prepare(config: BenchConfig, options: Mapping[str, Any] | None = None) -> Ca
     config = schedule.checked(config)
     heats = schedule.heats(config, {"precision": config.precision, "backend": config.backend, **(options or {})})
     _check_size(config, heats)
-    files.folder(config.out)
+    files.make_folder(config.out)
     return lambda: run(config, heats)
 
 
@@ -192,7 +192,7 @@ MACHINE = ("device", "backend", "cores", "jax", "otpe")  # times of another are 
 def study(*, quick: bool, out: Path) -> Section:
     """Measure what is not in the folder yet, and describe all of it. `quick`: small sizes, and fewer rules timed."""
     config = schedule.checked(replace(QUICK if quick else FULL, out=out))
-    files.folder(out)
+    files.make_folder(out)
     path = out / "points.json"
     measured = _measured(path, config)
     done = {_place(point) for point in (*measured["points"], *measured["left_out"])}

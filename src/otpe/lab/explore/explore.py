@@ -13,11 +13,11 @@ from otpe.lab.settings import DataConfig
 def prepare(config: DataConfig) -> Callable[[], int]:
     """Check the settings, fetch, verify and read the data, and return the job that sums it up."""
     config = reading.checked(config)
-    files.no_file(config.out)
+    files.refuse_file(config.out)
     splits = reading.read(config)
     for split in splits:
         statistics.check_size(split)
-    files.folder(config.out)
+    files.make_folder(config.out)
     return lambda: run(config, splits)
 
 

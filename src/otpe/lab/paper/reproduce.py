@@ -152,7 +152,7 @@ class Reproduction:
                 told = Section(
                     name=name, title=item.title, where=item.where, lead="Left out.", command=again, left_out=self.why
                 )
-                files.folder(where.parent)
+                files.make_folder(where.parent)
                 files.write_atomically(where, to_json(told))
 
     def _made(self, run: Planned) -> Run | Finished | Diverged:
@@ -201,7 +201,7 @@ class Reproduction:
 
     def _section(self, name: str, item: Item) -> Section:
         where = self.out / name
-        files.folder(where)
+        files.make_folder(where)
         began, needed = time.monotonic(), item.needs(self.plan)
         parts = item.tell(Material(self.plan, self.runs, where, self.data, self._splits))
         seconds = sum(self.runs[run.name].result["seconds"] for run in needed if run.name in self.runs)
@@ -254,7 +254,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
         for run in item.needs(plan):
             checks.checked(run.config)
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
-    files.folder(out)
+    files.make_folder(out)
     folder.check_strangers(out, "reproduction")
     lock = folder.locked(out)
     try:

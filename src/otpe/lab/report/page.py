@@ -209,14 +209,14 @@ def _checked(folders: Sequence[Path], out: Path) -> tuple[list[finder.Found], Pa
     if out.is_dir() or not out.suffix:
         raise IsADirectoryError(f"out is {str(out)!r}, expected a file, such as {out / 'report.html'}.")
     found = finder.search(folders)
-    files.folder(out.parent)
+    files.make_folder(out.parent)
     return found, out
 
 
 def _write(found: list[finder.Found], out: Path, title: str) -> list[finder.Found]:
     """What was found, as the page shows it."""
     folder = out.with_name(f"{out.stem}-files")
-    files.folder(folder)
+    files.make_folder(folder)
     made = page(title, found, folder)
     files.write_atomically(out, made.html)
     return made.found

@@ -10,7 +10,7 @@ import numpy as np
 
 from otpe import contents, tensors
 from otpe.lab.runs.loop import State
-from otpe.storage import named
+from otpe.storage import named_leaves
 
 KIND = "checkpoint of a training run"
 
@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
     """Write the state beside the earlier ones, and only then remove those that are too many."""
     path = folder / name(int(state.step))
-    arrays = {name: np.asarray(numbers(leaf)) for name, leaf in named(state).items()}
+    arrays = {name: np.asarray(numbers(leaf)) for name, leaf in named_leaves(state).items()}
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
     try:
         tensors.write(path, KIND, arrays, about)
@@ -72,7 +72,7 @@ def load(path: Path, like: State) -> Checkpoint:
     """The checkpoint, if it is whole and has the structure, shapes and types of `like`, of which no more is asked."""
     try:
         arrays, about = tensors.read(path, KIND, {"step": int, "seconds": float, "identity": dict})
-        expected = named(like)
+        expected = named_leaves(like)
         plain = {name: jax.eval_shape(numbers, leaf) for name, leaf in expected.items()}
         shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:

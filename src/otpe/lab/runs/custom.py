@@ -106,7 +106,7 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
     """The settings with the name of this loss, and the function if it is the user's own."""
     if loss is None:
         return config, None
-    found = losses.named(loss)
+    found = losses.as_loss(loss)
     if config.loss != RULE:
         raise ValueError(
             f"loss is {config.loss!r} in the settings and {found.name!r} beside them, expected one of them."
@@ -122,7 +122,7 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
 def stored_net(about: Mapping[str, Any]) -> Network | None:
     """The network that config.json describes. None where it describes none."""
     said = about.get("own_net")
-    return storage.network_of(said) if isinstance(said, dict) else None
+    return storage.network_from_json(said) if isinstance(said, dict) else None
 
 
 def going_on(config: Any, own: Own) -> Own:
@@ -142,7 +142,7 @@ def going_on(config: Any, own: Own) -> Own:
 def describe(value: Any) -> Any:
     """What can be said of something that came without a name, the same every time."""
     if isinstance(value, Network):
-        said = storage.described(value)
+        said = storage.network_to_json(value)
         return _words(value) if said is None else said
     return "an optax optimizer" if hasattr(value, "init") and hasattr(value, "update") else _words(value)
 
@@ -150,7 +150,7 @@ def describe(value: Any) -> Any:
 def fingerprint(params: Any) -> str:
     """Of parameters."""
     content = hashlib.sha256()
-    for name, leaf in storage.named(params).items():
+    for name, leaf in storage.named_leaves(params).items():
         known = np.asarray(leaf)
         content.update(f"{name} {known.dtype} {known.shape}".encode() + np.ascontiguousarray(known).tobytes())
     return content.hexdigest()[:16]

@@ -186,12 +186,12 @@ def opened(
             f"resume is given without out: which run is to go on? Name its folder, such as {RUNS / stem}-001."
         )
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
-    files.folder(path)
+    files.make_folder(path)
     check_strangers(path, "run")
     lock = locked(path)
     try:
         _check(path, config, mine, grown)
-        files.clean(path)
+        files.remove_partial(path)
         had = None
         if not (path / "config.json").exists():
             said = {"format": FORMAT, **plain(config), **mine, **about, **provenance()}

@@ -55,7 +55,7 @@ def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = Non
     seeds = len(next(iter(arrays.values()), ()))
     keys = jax.random.split(jax.random.key(0), seeds)
     like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
-    names = checkpoint.named(like)
+    names = checkpoint.named_leaves(like)
     if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
         if given:
             raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
@@ -119,8 +119,8 @@ class SnapshotWriter:
 
 
 def save_snapshot(run: Path, step: int, params: Any) -> None:
-    files.folder(run / "snapshots")
-    arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named(params).items()}
+    files.make_folder(run / "snapshots")
+    arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named_leaves(params).items()}
     tensors.write(run / "snapshots" / checkpoint.name(step), SNAPSHOT, arrays, {"step": step})
 
 
@@ -134,7 +134,7 @@ def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, An
     found = [tensors.read(path, SNAPSHOT, {"step": int}) for path in paths]
     with contents.reading(run / "snapshots"):
         structure = params(run, found[0][0], net)  # of the first, which the others are like
-        leaves = [np.stack([arrays[name] for arrays, _ in found]) for name in checkpoint.named(structure)]
+        leaves = [np.stack([arrays[name] for arrays, _ in found]) for name in checkpoint.named_leaves(structure)]
     return np.array([about["step"] for _, about in found]), jax.tree.unflatten(jax.tree.structure(structure), leaves)
 
 
@@ -177,7 +177,7 @@ def read_start(path: Path, net: Network | None = None) -> tuple[Network, tuple[A
         raise FileNotFoundError(
             f"start is {str(path)!r}, which is not there. Name the folder of a finished run, or a file of otpe.save."
         )
-    found, params = storage.load_network(path, None if storage.is_described(path) else net)
+    found, params = storage.load_network(path, None if storage.describes_network(path) else net)
     return found, (params,)
 
 

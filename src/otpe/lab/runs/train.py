@@ -326,9 +326,9 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     shape = {"data_shape": list(shape_of(splits.train)), "data_classes": len(splits.train.names)}
     opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine, about=shape, grown=grown)
     try:
-        files.folder(opened.checkpoints)
+        files.make_folder(opened.checkpoints)
         for beside in (opened.checkpoints, opened.path / "snapshots"):
-            files.clean(beside)
+            files.remove_partial(beside)
         found = opened.read_result()
         state, seconds = _begin(opened, start, mine, finished=found is not None, grown=grown)
     except BaseException:
