@@ -160,7 +160,7 @@ def test_what_is_counted_is_less_than_what_is_needed(change, seeds, monkeypatch)
     """The compiler plans for more than is counted."""
     config = replace(TINY, hidden=(32,), batch=64, time_steps=40, seeds=seeds, valid_samples=64, **change)
     counted = []
-    monkeypatch.setattr(memory, "refuse_more", lambda what, needed, *_: counted.append(needed))
+    monkeypatch.setattr(memory, "check_fits", lambda what, needed, *_: counted.append(needed))
     rule = checks.checked(config)
     splits = train._splits(config, rule)
     net = checks.network(config, splits.train.units, 3)

@@ -1,18 +1,18 @@
-"""How the work is executed: which kernels, and how exact a matrix product is.
+"""How the work is executed: the kernels, and the precision of matrix products.
 
 backend
   "auto"       "pallas" on a CUDA GPU, "plain" elsewhere
   "plain"      ordinary JAX, on any device
-  "pallas"     one fused kernel per layer and direction, walking all time steps; matrix products from parts
-  "interpret"  those kernels run as ordinary JAX, slowly, on any device: for tests
+  "pallas"     one fused kernel per layer and direction, which loops over all time steps; matrix products from parts
+  "interpret"  the same kernels as ordinary JAX, on any device; slow, for tests
 
-precision, of matrix products on a GPU (a CPU has only float32; parameters of another type than float32 keep theirs)
-  "float32"    no less exact than a native float32 product: spikes are exact in 16 bits, and a float32 is the sum of
-               three such numbers
-  "tf32"       no less exact than TF32, relative error below 1e-3: two such numbers
-  "bf16"       one such number, relative error below 1e-2
+precision of matrix products on a GPU (a CPU always uses float32; parameters of other types keep their own precision)
+  "float32"    at least as exact as a native float32 product. Spikes are exact in 16 bits, and a float32 number is the
+               sum of three 16-bit numbers
+  "tf32"       at least as exact as TF32, relative error below 1e-3: two 16-bit numbers
+  "bf16"       one 16-bit number, relative error below 1e-2
 
-The environment variable OTPE_BACKEND decides what "auto" is.
+The environment variable OTPE_BACKEND sets the backend that "auto" selects.
 """
 
 import os
@@ -33,14 +33,14 @@ VARIABLE = "OTPE_BACKEND"
 
 @dataclass(frozen=True)
 class Engine:
-    """A backend that is not "auto" any more, and a precision."""
+    """A backend (never "auto") and a precision."""
 
     backend: Backend = "plain"
     precision: Precision = "float32"
 
 
 def engine(backend: Backend = "auto", precision: Precision = "float32", params: Any = None) -> Engine:
-    """The engine for these wishes, on the device where the parameters are."""
+    """The engine for these settings, on the device that holds the parameters. Raises ValueError for an unknown name."""
     check.one_of("backend", backend, get_args(Backend))
     check.one_of("precision", precision, get_args(Precision))
     if backend == "auto":
@@ -51,24 +51,29 @@ def engine(backend: Backend = "auto", precision: Precision = "float32", params: 
 
 
 def plain_when_differentiated(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run(what, engine, *arrays)`; for `jax.grad`, for which kernels have no answer, the same by the plain engine."""
-    fast = jax.custom_jvp(run, nondiff_argnums=(0, 1))
+    """Wrap `run(settings, engine, *arrays)` so that `jax.grad` differentiates it with the plain engine.
 
-    @fast.defjvp
-    def _(what: Any, engine: Engine, arrays: Any, tangents: Any) -> Any:
-        return jax.jvp(partial(run, what, Engine("plain", engine.precision)), arrays, tangents)
+    JAX cannot differentiate the kernels. The result is called like `run`.
+    """
+    with_kernels = jax.custom_jvp(run, nondiff_argnums=(0, 1))
 
-    return lambda what, engine, *arrays: (run if engine.backend == "plain" else fast)(what, engine, *arrays)
+    @with_kernels.defjvp
+    def _(settings: Any, engine: Engine, arrays: Any, tangents: Any) -> Any:
+        return jax.jvp(partial(run, settings, Engine("plain", engine.precision)), arrays, tangents)
+
+    return lambda settings, engine, *arrays: (run if engine.backend == "plain" else with_kernels)(
+        settings, engine, *arrays
+    )
 
 
 def _from_environment() -> Backend:
-    wish = os.environ.get(VARIABLE) or "auto"
-    check.one_of(f"backend (from the environment variable {VARIABLE})", wish, get_args(Backend))
-    return wish  # type: ignore[return-value]
+    backend = os.environ.get(VARIABLE) or "auto"
+    check.one_of(f"backend (from the environment variable {VARIABLE})", backend, get_args(Backend))
+    return backend  # type: ignore[return-value]
 
 
 def _platform(params: Any) -> str:
-    """Where the work will be done: where the parameters are; while JAX traces, its default device."""
+    """The platform that does the work: that of the parameters, or JAX's default device while JAX traces."""
     for leaf in jax.tree.leaves(params):
         if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
             return next(iter(leaf.devices())).platform

@@ -1,7 +1,7 @@
-"""How much memory there is, and a refusal of what certainly needs more.
+"""The size of the memory, and an error for work that certainly needs more.
 
-What is counted is a lower bound: arrays that must be there at the same time. So nothing is refused that could run, and
-what is not refused may still not fit.
+The check counts only arrays that must exist at the same time, which is a lower bound. It never refuses work that could
+run, but work that passes may still run out of memory.
 """
 
 import os
@@ -15,28 +15,28 @@ from typing import Any
 import jax
 
 GIB = 2**30
-LIMITS = ("memory.max", "memory.limit_in_bytes")  # of version 2 of control groups, and of version 1
+LIMITS = ("memory.max", "memory.limit_in_bytes")  # the limit's file in version 2 and version 1 of control groups
 
 
-def refuse_more(what: str, needed: int, given: Mapping[str, Any], there: float | None = None) -> None:
-    """ValueError where that many bytes are more than there are.
+def check_fits(what: str, needed: int, settings: Mapping[str, Any], available: float | None = None) -> None:
+    """Raise ValueError if `needed` bytes are more than the available memory.
 
-    `what` is made from the settings that are `given`, of which the largest is to be made smaller. `there`: bytes, by
-    default those of the device that computes.
+    The size of `what` depends on `settings`, and the message asks for a smaller value of the largest one. `available`
+    is in bytes; by default the memory of the device that computes.
     """
-    there = device() if there is None else there
-    if needed <= there:
+    available = device() if available is None else available
+    if needed <= available:
         return
-    (first, value), *others = sorted(given.items(), key=_largest, reverse=True)
+    (first, value), *others = sorted(settings.items(), key=_largest, reverse=True)
     listed = " and ".join(f"{name} {value}" for name, value in others if _largest((name, value)) > 1)
     raise ValueError(
         f"{first} is {value}{listed and f', with {listed}'}: {what} would take {needed / GIB:,.1f} GiB of memory or"
-        f" more, and there are {there / GIB:,.1f} GiB. Make {first} smaller."
+        f" more, and there are {available / GIB:,.1f} GiB. Make {first} smaller."
     )
 
 
 def device() -> float:
-    """Bytes of the device that computes, where it tells, else of the machine."""
+    """Bytes of memory of the device that computes. If the device does not report it, of the machine."""
     default = jax.config.jax_default_device  # type: ignore[attr-defined]
     chosen = default if isinstance(default, jax.Device) else jax.devices(default)[0]
     limit = None if chosen.platform == "cpu" else (chosen.memory_stats() or {}).get("bytes_limit")
@@ -45,7 +45,7 @@ def device() -> float:
 
 @cache
 def host() -> float:
-    """Bytes that this process may use: of the machine with its swap space, or of its control group."""
+    """Bytes that this process may use: the memory or control-group limit, whichever is smaller, plus swap space."""
     try:
         installed = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -54,23 +54,24 @@ def host() -> float:
 
 
 def _limits() -> Iterator[int]:
-    """Of the control groups of this process, and of those above them."""
+    """The memory limits of the control groups of this process and of their parents."""
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kind, group = line.split(":", 2)
             if kind not in ("", "memory"):
                 continue
             root = Path("/sys/fs/cgroup") / kind
-            place = root / group.strip("/")
-            for folder in (place, *place.parents):
+            innermost = root / group.strip("/")
+            for folder in (innermost, *innermost.parents):
                 for name in LIMITS:
-                    with suppress(OSError, ValueError):  # a limit may be the word max
+                    with suppress(OSError, ValueError):  # the file may contain the word max instead of a number
                         yield int((folder / name).read_text())
                 if folder == root:
                     break
 
 
 def _swap() -> int:
+    """Bytes of swap space, as far as the system reports it."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("SwapTotal:"):
@@ -79,10 +80,11 @@ def _swap() -> int:
 
 
 def size(tree: Any) -> int:
-    """Bytes of all arrays, which need not be made yet."""
+    """Bytes of all arrays of a tree. Shapes without data, such as from `jax.eval_shape`, are enough."""
     return sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _largest(setting: tuple[str, Any]) -> int:
+    """The value of a setting, or the largest one if it has several."""
     _, value = setting
     return max(value, default=0) if isinstance(value, tuple | list) else value

@@ -1,10 +1,10 @@
 """Vectors and matrices of k numbers per neuron.
 
 A neuron with k states has a vector of k entries and a matrix of k × k entries. An entry is an array over all neurons,
-or a plain number that all neurons share. With one state, a vector and a matrix are that one entry, not a tuple of it:
-the traces of a LIF layer are plain arrays.
+or a plain number that all neurons share. With one state, a vector or a matrix is its single entry and not a tuple: the
+traces of a LIF layer are plain arrays.
 
-Plain numbers 0 and 1 are known before anything is computed, so terms with them cost nothing.
+The plain numbers 0 and 1 are known before anything is computed, so terms with these numbers cost nothing.
 """
 
 from collections.abc import Sequence
@@ -29,18 +29,22 @@ def packed(parts: Sequence[Any]) -> Vector:
 
 
 def rows(A: Matrix) -> list[tuple[Any, ...]]:
+    """The rows of a matrix, each as a tuple of its entries."""
     return [entries(row) for row in entries(A)]
 
 
 def matrix(rows: Sequence[Sequence[Any]]) -> Matrix:
+    """The matrix with these rows."""
     return packed([packed(list(row)) for row in rows])
 
 
 def is_number(a: Any) -> bool:
+    """Whether an entry is a plain number and not an array."""
     return isinstance(a, int | float)
 
 
 def times(a: Any, b: Any) -> Any:
+    """a b, without an operation if either is the plain number 0 or 1."""
     for one, other in ((a, b), (b, a)):
         if is_number(one) and one in (0, 1):
             return other if one else 0
@@ -48,6 +52,7 @@ def times(a: Any, b: Any) -> Any:
 
 
 def plus(a: Any, b: Any) -> Any:
+    """a + b, without an operation if either is the plain number 0."""
     if is_number(a) and a == 0:
         return b
     return a if is_number(b) and b == 0 else a + b
@@ -68,49 +73,49 @@ def scaled(a: Any, v: Vector) -> Vector:
 
 def carried(A: Matrix, D: Vector, x: Vector) -> Vector:
     """A D + x."""
-    given = zip(rows(A), entries(D), entries(x), strict=True)
-    return packed([_like(old, plus(dot(row, entries(D)), new)) for row, old, new in given])
+    terms = zip(rows(A), entries(D), entries(x), strict=True)
+    return packed([_like(old, plus(dot(row, entries(D)), new)) for row, old, new in terms])
 
 
 def carried_back(A: Matrix, y: Vector, f: Vector) -> Vector:
     """f + Aᵀ y."""
     columns = zip(*rows(A), strict=True)
-    given = zip(columns, entries(y), entries(f), strict=True)
-    return packed([_like(old, plus(new, dot(column, entries(y)))) for column, old, new in given])
+    terms = zip(columns, entries(y), entries(f), strict=True)
+    return packed([_like(old, plus(new, dot(column, entries(y)))) for column, old, new in terms])
 
 
 def summed(a: Any, y: Vector, signal: Vector) -> Vector:
     """a y + signal, entry by entry."""
-    given = zip(entries(y), entries(signal), strict=True)
-    return packed([_like(old, plus(times(a, old), new)) for old, new in given])
+    terms = zip(entries(y), entries(signal), strict=True)
+    return packed([_like(old, plus(times(a, old), new)) for old, new in terms])
 
 
 def split(tree: Any) -> tuple[list[Any], Any]:
-    """The arrays of a tree, and a function that puts arrays back in their places, beside the plain numbers."""
+    """The arrays of a tree, and a function that rebuilds the tree from such arrays. The plain numbers stay the same."""
     leaves, structure = jax.tree.flatten(tree)
     arrays = [leaf for leaf in leaves if not is_number(leaf)]
 
     def together(arrays: Sequence[Any]) -> Any:
-        given = iter(arrays)
-        return jax.tree.unflatten(structure, [leaf if is_number(leaf) else next(given) for leaf in leaves])
+        remaining = iter(arrays)
+        return jax.tree.unflatten(structure, [leaf if is_number(leaf) else next(remaining) for leaf in leaves])
 
     return arrays, together
 
 
 def arrays_only(tree: Any) -> Any:
-    """The same tree with None in place of plain numbers, to be kept from step to step."""
+    """The same tree with None in place of plain numbers, so that only arrays are carried from step to step."""
     return jax.tree.map(lambda a: None if is_number(a) else a, tree)
 
 
 def numbers_from(like: Any, arrays: Any) -> Any:
-    """The inverse of `arrays_only`: plain numbers come from `like`."""
-    given = iter(jax.tree.leaves(arrays))
-    return jax.tree.map(lambda a: a if is_number(a) else next(given), like)
+    """The inverse of `arrays_only`. The plain numbers come from `like`."""
+    remaining = iter(jax.tree.leaves(arrays))
+    return jax.tree.map(lambda a: a if is_number(a) else next(remaining), like)
 
 
 @jax.tree_util.register_pytree_node_class
 class Mixed:
-    """A tree of arrays and plain numbers, of which JAX sees only the arrays: the numbers stay plain through `jit`."""
+    """A tree of arrays and plain numbers. JAX sees only the arrays, so the numbers stay plain through `jit`."""
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
@@ -121,16 +126,16 @@ class Mixed:
         return [leaf for leaf in leaves if not is_number(leaf)], (numbers, structure)
 
     @classmethod
-    def tree_unflatten(cls, about: Any, arrays: Any) -> "Mixed":
-        (numbers, structure), given = about, iter(arrays)
-        return cls(jax.tree.unflatten(structure, [next(given) if n is None else n for n in numbers]))
+    def tree_unflatten(cls, static: Any, arrays: Any) -> "Mixed":
+        (numbers, structure), remaining = static, iter(arrays)
+        return cls(jax.tree.unflatten(structure, [next(remaining) if n is None else n for n in numbers]))
 
 
 def number(a: Any) -> Any:
-    """Numbers of numpy as numbers of Python, which do not change the type of what they are multiplied by."""
+    """Convert a numpy number to a Python number, which does not change the type of an array that it multiplies."""
     return a.item() if isinstance(a, np.generic) else a
 
 
 def _like(old: Any, new: Any) -> Any:
-    """An entry that has become a plain number stays an array, as a loop needs it."""
+    """Turn an entry that became a plain number back into an array, because a loop needs arrays in its carry."""
     return jnp.full_like(old, new) if is_number(new) and not is_number(old) else new

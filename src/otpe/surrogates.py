@@ -1,15 +1,15 @@
-"""Surrogate derivatives: what stands in for the derivative of a spike.
+"""Surrogate derivatives: functions that replace the derivative of a spike.
 
-A spike is `H(v − θ)`, whose derivative is zero almost everywhere. Learning uses `σ'(v − θ)`
-instead. A surrogate here IS that derivative: a function of the distance to the threshold,
-elementwise, largest at zero. Any function of that kind will do:
+A spike is `H(v − θ)`, whose derivative is zero almost everywhere. Learning uses `σ'(v − θ)` instead. A surrogate in
+otpe is this derivative: an elementwise function of the distance to the threshold, largest at zero. You can pass any
+such function:
 
     otpe.dense(sizes, surrogate=lambda d: jnp.exp(-jnp.abs(d)))
 
-The ones below compare equal when their numbers do, so a network that is built twice
-compiles once. A lambda is equal only to itself: define it once, outside your loop.
+Two surrogates of this module are equal if their numbers are equal, so a network that is built twice compiles once. A
+lambda is equal only to itself: define it once, outside your loop.
 
-They are written lower-case, as they read like functions: `fast_sigmoid(25.0)`.
+The names are lower-case because they are used like functions: `fast_sigmoid(25.0)`.
 """
 
 import math
@@ -28,7 +28,7 @@ Surrogate = Callable[[Array], Array]
 
 
 class _Positive:
-    """Every number of a surrogate must be finite and above zero."""
+    """Raises if a number of the surrogate is not finite and above zero."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ class _Positive:
 
 @dataclass(frozen=True)
 class fast_sigmoid(_Positive):
-    """`1 / (k|d| + 1)²`: derivative of the fast sigmoid, height 1. The paper's, with k = 25."""
+    """`1 / (k|d| + 1)²`: derivative of the fast sigmoid, height 1. The paper uses it with k = 25."""
 
     slope: float = 25.0
 
@@ -53,10 +53,10 @@ class fast_sigmoid(_Positive):
 
 @dataclass(frozen=True)
 class superspike(_Positive):
-    """SuperSpike (Zenke and Ganguli 2018): the fast sigmoid under the name and slope many know.
+    """SuperSpike (Zenke and Ganguli 2018): the fast sigmoid under its other well-known name and slope.
 
-    `scaled=True` gives `k / (k|d| + 1)²`: its area no longer depends on the slope, so
-    a steeper surrogate does not also shrink the gradient. `scaled=False` is `fast_sigmoid`.
+    `scaled=True` gives `k / (k|d| + 1)²`. Its area does not depend on the slope, so a steeper surrogate does not
+    also make the gradient smaller. `scaled=False` is `fast_sigmoid`.
     """
 
     slope: float = 10.0
@@ -100,7 +100,7 @@ class gaussian(_Positive):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def spike(surrogate: Surrogate, d: Array) -> Array:
-    """H(d): 1 where the distance to the threshold is 0 or above, else 0. Its derivative is the surrogate."""
+    """H(d): 1 if the distance to the threshold is 0 or above, else 0. Its derivative is the surrogate."""
     return (d >= 0).astype(d.dtype)
 
 
@@ -111,7 +111,7 @@ def _spike_jvp(surrogate: Surrogate, primals: tuple[Array], tangents: tuple[Arra
 
 
 def surrogate_derivative(surrogate: Surrogate, d: Array) -> Array:
-    """g = σ'(d), checked for its shape."""
+    """g = σ'(d). Raises ValueError if the surrogate changes the shape."""
     g = jnp.asarray(surrogate(d), d.dtype)
     if g.shape != d.shape:
         raise ValueError(
@@ -122,7 +122,7 @@ def surrogate_derivative(surrogate: Surrogate, d: Array) -> Array:
 
 
 def check_surrogate(surrogate: Surrogate) -> None:
-    """Refuse what is not a function, or gives numbers that are not finite."""
+    """Raise if `surrogate` is not a function, or returns numbers that are not finite."""
     if isinstance(surrogate, type) or not callable(surrogate):
         raise TypeError(
             f"surrogate is {surrogate!r}, expected a function from the distance to the threshold to the"
@@ -132,17 +132,17 @@ def check_surrogate(surrogate: Surrogate) -> None:
     if bad is not None:
         raise ValueError(
             f"surrogate gives {bad[1]} at the distance {bad[0]:g} from the threshold, expected a finite number at every"
-            " distance. A frequent cause is a power or a division that fails at 0 or below it."
+            " distance. A frequent cause is a power or a division that fails for numbers of 0 or below."
         )
 
 
 @lru_cache(maxsize=256)
 def _first_bad(surrogate: Surrogate) -> tuple[float, float] | None:
-    """A distance, and what the surrogate gives there."""
+    """The first tested distance at which the surrogate is not finite, and its value there. None if all are finite."""
     distances = np.array([-100, -1, -0.25, 0, 0.25, 1, 100], np.float32)
     with jax.ensure_compile_time_eval():
-        found = surrogate(jnp.asarray(distances))
-    if isinstance(found, Tracer) or np.shape(found) != distances.shape:
-        return None  # it depends on something traced, or is refused for its shape when it is used
-    bad = np.flatnonzero(~np.isfinite(np.asarray(found)))
-    return (float(distances[bad[0]]), float(np.asarray(found)[bad[0]])) if bad.size else None
+        values = surrogate(jnp.asarray(distances))
+    if isinstance(values, Tracer) or np.shape(values) != distances.shape:
+        return None  # it depends on a traced array, or `surrogate_derivative` will raise because of the shape
+    bad = np.flatnonzero(~np.isfinite(np.asarray(values)))
+    return (float(distances[bad[0]]), float(np.asarray(values)[bad[0]])) if bad.size else None

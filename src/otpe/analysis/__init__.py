@@ -1,4 +1,4 @@
-"""Questions asked of a network and its gradients."""
+"""Analysis of networks and gradients: alignment with BPTT, memory, and the loss landscape."""
 
 from otpe.analysis.alignment import Alignment, alignment
 from otpe.analysis.cost import StateBytes, state_bytes

@@ -1,4 +1,4 @@
-"""How close a rule's gradient comes to the exact one: direction, and size."""
+"""How close a rule's gradient is to the exact one: direction and size."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,9 +18,9 @@ from otpe.training import gradients
 
 
 class Alignment(NamedTuple):
-    """A rule's gradient g against BPTT's b. A cosine is NaN where one of them is zero: there is no direction.
+    """A rule's gradient g compared with BPTT's gradient b. A cosine is NaN if g or b is zero and has no direction.
 
-    `layers` and `size` are shaped like the parameters: one number per kernel and per bias.
+    `layers` and `size` are shaped like the parameters, with one number per kernel and per bias.
     """
 
     layers: tuple[Any, ...]  # cosine g·b / |g||b|, per layer
@@ -41,20 +41,20 @@ def alignment(
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> dict[str, Alignment]:
-    """Cosine to BPTT's gradient, and ratio of norms, of each rule on one mini-batch.
+    """Cosine to BPTT's gradient, and ratio of norms, for each rule on one mini-batch.
 
-    A rule is compared with BPTT on the loss it has itself: the F- rules with BPTT on the leaky readout. `mask`,
-    `loss`, `precision` and `backend` as in `otpe.gradients`.
+    Each rule is compared with BPTT on the rule's own loss: the F- rules are compared with BPTT on the leaky readout.
+    `mask`, `loss`, `precision` and `backend` are as in `otpe.gradients`.
     """
-    found = as_loss(loss)
-    chosen = tuple(rule(name, found.readout) for name in ([rules] if isinstance(rules, str | Rule) else rules))
+    chosen_loss = as_loss(loss)
+    chosen = tuple(rule(name, chosen_loss.readout) for name in ([rules] if isinstance(rules, str | Rule) else rules))
     names = [c.name for c in chosen]
     if len(set(names)) < len(names):
-        raise ValueError(f"rules are {names}, expected different names: the results are kept by name.")
+        raise ValueError(f"rules are {names}, expected different names: the results are stored by name.")
     params = check.params(net, params)
     x = check.spikes(net, params, spikes, labels)
-    y = check.targets(net, found, labels, *x.shape[1::-1])
-    return _alignment(net, chosen, found, precision, backend, params, x, y, mask)
+    y = check.targets(net, chosen_loss, labels, *x.shape[1::-1])
+    return _alignment(net, chosen, chosen_loss, precision, backend, params, x, y, mask)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -93,7 +93,7 @@ def compare(given: Any, exact: Any) -> Alignment:
 
 
 def _cosine(dot: Any, given: Any, exact: Any) -> Array:
-    """From the inner product and the two squared norms; NaN for a zero gradient."""
+    """The cosine, from the inner product and the two squared norms. NaN for a zero gradient."""
     return dot / (jnp.sqrt(given) * jnp.sqrt(exact))
 
 

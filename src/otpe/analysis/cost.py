@@ -1,4 +1,4 @@
-"""What a rule has to remember."""
+"""The memory that a rule needs."""
 
 from typing import Any, NamedTuple
 
@@ -10,10 +10,14 @@ from otpe.rulebook.choose import TraceChoice
 
 
 class StateBytes(NamedTuple):
-    """Bytes that the per-step form carries from one step to the next, whatever the number of steps so far."""
+    """Bytes that the per-step form carries from one step to the next. They do not depend on the number of steps.
 
-    traces: int  # the rule's traces, and for factored traces the inputs they refer to
-    neurons: int  # what is kept per neuron: membrane, survival, average of the surrogate, readout
+    traces: the rule's traces; for factored traces, the inputs and neuron values that they are computed from.
+    neurons: numbers per neuron, such as membrane, survival, average of the surrogate, and readout.
+    """
+
+    traces: int
+    neurons: int
 
     @property
     def total(self) -> int:
@@ -29,7 +33,7 @@ def state_bytes(
     steps: int | None = None,
     dtype: Any = "float32",
 ) -> StateBytes:
-    """The size of a rule's per-step state on a network, without making it. Arguments as in `otpe.stepper`."""
+    """The size of a rule's per-step state on a network, without allocating it. Arguments are as in `otpe.stepper`."""
     form = stepper(net, rule, traces=traces, batch=batch, steps=steps)
     state = jax.eval_shape(lambda: form.init(batch, dtype))
     traces_only = _bytes(form.traces_of(state))

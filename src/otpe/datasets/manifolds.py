@@ -187,7 +187,7 @@ class Randman:
         check.key(key)
         check.count("batch", batch)
         samples = {"batch": batch, "time_steps": self.steps, "units": self.units}
-        memory.refuse_more("a mini-batch of spikes", batch * self.steps * self.units, samples)
+        memory.check_fits("a mini-batch of spikes", batch * self.steps * self.units, samples)
         drawn = self.settings.classes * self.settings.points
         if self.settings.standardize == "batch" and batch > drawn:
             raise ValueError(
@@ -237,10 +237,10 @@ def _check_size(draws: int, classes: int, units: int, dims: int, points: int) ->
     """Do the tables fit into memory, and beside them the points by which values are standardised?"""
     shape = {"units": units, "classes": classes, "dims": dims}
     tables = 4 * classes * dims * (GRID + 1) * units  # of one draw, made by the host
-    memory.refuse_more("the tables of the manifolds", tables, shape, memory.host())
+    memory.check_fits("the tables of the manifolds", tables, shape, memory.host())
     drawn = 4 * classes * points * units
     given = {**shape, "draws": draws, "points": points}
-    memory.refuse_more("the tables of the manifolds, with random points on them,", draws * tables + drawn, given)
+    memory.check_fits("the tables of the manifolds, with random points on them,", draws * tables + drawn, given)
 
 
 @lru_cache(maxsize=4)

@@ -91,7 +91,7 @@ class MovingShapes:
         check.key(key)
         check.count("batch", batch)
         samples = {"batch": batch, "time_steps": self.steps, "size": self.size}
-        memory.refuse_more("a mini-batch of spikes", batch * self.steps * self.units, samples)
+        memory.check_fits("a mini-batch of spikes", batch * self.steps * self.units, samples)
 
 
 def moving_shapes(

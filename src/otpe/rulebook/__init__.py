@@ -1,4 +1,4 @@
-"""The learning rules. README.md in this folder is the map."""
+"""The learning rules. README.md in this folder says what each file contains."""
 
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.bptt import Bptt
@@ -8,9 +8,20 @@ from otpe.rulebook.ostl import Ostl
 from otpe.rulebook.otpe import Otpe
 from otpe.rulebook.ottt import Ottt
 from otpe.rulebook.rtrl import Rtrl
-from otpe.rulebook.rule import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence, cascade, scalar
+from otpe.rulebook.rule import (
+    Decays,
+    Emission,
+    LocalRule,
+    NonLocal,
+    PerStep,
+    Rule,
+    StepDerivatives,
+    WholeSequence,
+    cascade,
+    scalar,
+)
 
 __all__ = [
-    "Approx", "Bptt", "Decays", "Emission", "LocalRule", "NonLocal", "Now", "Ostl", "Otpe", "Ottt", "PerStep", "Rtrl",
-    "Rule", "WholeSequence", "cascade", "rule", "rules", "scalar", "stepper",
+    "Approx", "Bptt", "Decays", "Emission", "LocalRule", "NonLocal", "Ostl", "Otpe", "Ottt", "PerStep", "Rtrl", "Rule",
+    "StepDerivatives", "WholeSequence", "cascade", "rule", "rules", "scalar", "stepper",
 ]  # fmt: skip

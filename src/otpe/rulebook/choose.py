@@ -1,4 +1,4 @@
-"""The per-step driver for a network and a rule, with the traces that suit their shapes."""
+"""Make the per-step driver for a network and a rule, with traces that suit the shapes."""
 
 import math
 from typing import Any, Literal, get_args
@@ -32,16 +32,17 @@ def stepper(
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> StepForm:
-    """The per-step form of a rule: `init`, `advance`, `emit`, and `learn` for the last two at once.
+    """The per-step form of a rule: `init`, `advance`, `emit`, and `learn`, which does `advance` and `emit` in one call.
 
     Args:
-      traces: how rules with a number per weight keep it: "dense", one row per input; "factored", the inputs and
-        membranes it is made of; "auto", whichever is less work for these shapes. Same gradients; no matter to others.
-      batch: for how many samples side by side "auto" should choose.
-      steps: how long a sequence is at most. Factored traces remember that many; None, an endless stream,
-        remembers until an input's share has sunk below rounding.
-      narrow: are the inputs whole numbers up to 255, such as spikes or their counts? Then a GPU can keep them in
-        fewer bytes and multiply them faster.
+      traces: how a rule with a number per weight stores it. "dense": one row per input. "factored": the inputs and
+        membranes from which the traces can be computed. "auto": whichever is less work for these shapes. Does not
+        change gradients. Ignored by rules with a trace per input.
+      batch: the batch size for which "auto" chooses.
+      steps: the maximum number of steps in a sequence. Factored traces remember that many. None is an endless stream:
+        factored traces remember an input until its share is below rounding.
+      narrow: whether the inputs are whole numbers up to 255, such as spikes or spike counts. Then a GPU can store them
+        in fewer bytes and multiply them faster.
       loss, precision, backend: as in `otpe.gradients`.
     """
     check.network(net)
@@ -51,28 +52,29 @@ def stepper(
     check.count("steps", 1 if steps is None else steps)
     if not rule.has_steps:
         raise ValueError(
-            f"rule {rule.name!r} has no per-step form: it needs the whole sequence before it can give a gradient."
-            " Use otpe.gradients, or a rule that learns online: 'rtrl' is as exact, 'otpe' scales."
+            f"rule {rule.name!r} has no per-step form: it needs the whole sequence before it can give a gradient. Use"
+            " otpe.gradients, or a rule that learns online: 'rtrl' is also exact, and 'otpe' scales to large networks."
         )
     check.flag("narrow", narrow)
-    how = engine(backend, precision)
+    chosen_engine = engine(backend, precision)
     if isinstance(rule.output, NonLocal):
         return rule.output.stepper(net, rule, loss)
 
-    def kept_by(i: int) -> Traces:
-        kind, place = _kind(net, rule, i, traces, batch, steps, how), Place(net, rule, i, how)
+    def layer_traces(i: int) -> Traces:
+        kind, place = _kind(net, rule, i, traces, batch, steps, chosen_engine), Place(net, rule, i, chosen_engine)
         if kind is not FactoredTraces:
             return kind(place)
         exact = narrow if i == 0 else neurons.is_spiking(net.neurons[i - 1])
         return FactoredTraces(place, window(net, rule, i) if steps is None else steps, endless=True, narrow=exact)
 
-    return Stepper(net, rule, tuple(map(kept_by, range(net.depth))), how, loss)
+    return Stepper(net, rule, tuple(map(layer_traces, range(net.depth))), chosen_engine, loss)
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
-    """How many steps back an input still matters: K^(order + 1) λ^K below rounding, λ the largest leak it meets.
+    """The number of steps after which an input no longer matters: K^(order + 1) λ^K is below rounding.
 
-    It takes survival to be at most λ, which a surrogate with θ g > 2 may exceed, and leaks as they are before training.
+    λ is the largest leak that the input meets, before any training. This assumes that survival is at most λ, which is
+    not true for a surrogate with θ g > 2.
     """
     leaks = stages.largest_leaks(net)
     involved = [leak for stage in (layer, *stages.above(net, rule, layer)) for leak in leaks[stage]]
@@ -83,8 +85,9 @@ def window(net: Network, rule: Rule, layer: int) -> int:
 
 
 def _kind(
-    net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None, how: Engine
+    net: Network, rule: Rule, i: int, choice: TraceChoice, batch: int, steps: int | None, engine: Engine
 ) -> type[Any]:
+    """The class of traces for layer `i`. Raises ValueError if the layer or the rule cannot have the chosen one."""
     layer = net.layers[i]
     if not jax.tree.leaves(jax.eval_shape(lambda: layer.init(jax.random.key(0), jnp.float32))):
         return NoTraces
@@ -98,29 +101,30 @@ def _kind(
         if not isinstance(rule.at(i, net.depth), WholeSequence):
             raise ValueError(
                 f"layer {i} ({type(layer).__name__}) cannot hold a trace per weight, and rule {rule.name!r} has no"
-                " whole-sequence form to do without; use a rule that has one, or give the layer rows and to_rows."
+                " whole-sequence form, which factored traces need. Use a rule that has one, or give the layer the"
+                " attribute rows and the method to_rows."
             )
         return FactoredTraces
     if not isinstance(rule.at(i, net.depth), WholeSequence):
         if choice == "factored":
             raise ValueError(
-                f"rule {rule.name!r} has no whole-sequence form, which factored traces are made by; use traces='dense'"
-                " or 'auto'."
+                f"rule {rule.name!r} has no whole-sequence form, which factored traces need. Use traces='dense' or"
+                " 'auto'."
             )
         return WeightTraces
     if choice == "auto":
         K = window(net, rule, i) if steps is None else steps
-        choice = "factored" if _factored_is_less_work(layer, math.prod(layer.out_shape), K, batch, how) else "dense"
+        choice = "factored" if _factored_is_less_work(layer, math.prod(layer.out_shape), K, batch, engine) else "dense"
     return FactoredTraces if choice == "factored" else WeightTraces
 
 
-def _factored_is_less_work(layer: WeightRows, outputs: int, window: int, batch: int, how: Engine) -> bool:
-    """A row per step instead of per input is fewer numbers, but its gradient is a matrix product over window · batch.
+def _factored_is_less_work(layer: WeightRows, outputs: int, window: int, batch: int, engine: Engine) -> bool:
+    """Whether factored traces are faster: fewer numbers, but a matrix product over window · batch for the gradient.
 
-    Where that pays was measured: on a CPU (benchmarks/results/online-cpu.json), with several samples, from two inputs
-    per step on; on a GPU, only where the traces are too large to be gone through in a few microseconds.
+    The limits are measured. On a CPU (benchmarks/results/online-cpu.json) factored traces win with several samples and
+    at least two inputs per remembered step. On a GPU they win only if the dense traces are large.
     """
-    inputs = layer.rows - 1  # that a neuron listens to
-    if how.backend != "plain" and inputs * outputs * batch <= 2**21:
+    inputs = layer.rows - 1  # without the bias
+    if engine.backend != "plain" and inputs * outputs * batch <= 2**21:
         return False
     return batch >= 8 and 2 * window <= inputs

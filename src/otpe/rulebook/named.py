@@ -1,6 +1,6 @@
-"""The rules by name: the paper's eight, and the depth-aware four. Each is a composition of local rules.
+"""The named rules: the paper's eight and the four depth-aware ones. Each is a composition of local rules.
 
-To compose your own, put any two local rules together and pass the result wherever a name goes:
+To make your own composition, combine any two local rules. Pass the result wherever a rule name is accepted:
 
     rule = otpe.Rule("mine", hidden=otpe.Otpe(order=2), output=otpe.Ostl())
 """
@@ -46,9 +46,10 @@ def rules() -> tuple[str, ...]:
 
 
 def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
-    """The rule of that name. `readout` changes what its loss looks at: "spikes" or their "leaky" sum.
+    """The rule of that name, or the given composition.
 
-    `rule("bptt", readout="leaky")` is the exact gradient that the F- rules estimate.
+    `readout` changes what the loss sees: "spikes", or their "leaky" sum. `rule("bptt", readout="leaky")` is the exact
+    gradient that the F- rules estimate.
     """
     if isinstance(name, PerStep | WholeSequence | NonLocal):
         raise TypeError(
@@ -57,13 +58,11 @@ def rule(name: str | Rule, readout: Readout | None = None) -> Rule:
         )
     if not isinstance(name, Rule):
         check.one_of("rule", name, NAMED)
-    found = name if isinstance(name, Rule) else NAMED[name]
-    if readout is None:
-        return found
-    return replace(found, readout=readout)
+    composition = name if isinstance(name, Rule) else NAMED[name]
+    return composition if readout is None else replace(composition, readout=readout)
 
 
 def rule_and_loss(name: str | Rule, loss: LossChoice) -> tuple[Rule, Loss]:
-    """Both as values. What the loss sees, if it says so, goes before what the rule says."""
-    found = as_loss(loss)
-    return rule(name, found.readout), found
+    """The rule and the loss as objects. The loss's readout, if it has one, replaces the rule's readout."""
+    chosen = as_loss(loss)
+    return rule(name, chosen.readout), chosen

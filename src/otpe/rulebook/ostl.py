@@ -1,4 +1,4 @@
-"""OSTL: the exact eligibility of each weight for its own neuron's spike of this step.
+"""OSTL: each weight has the exact eligibility for its neuron's spike at this step.
 
     D_t = A_{t-1} D_{t-1} + b x_t         ∂z_t/∂W, k numbers per weight
     dW_t = Σ_b q_t h_t · D_t
@@ -6,7 +6,7 @@
 
     whole sequence:   y_t = h_t q_t + A_tᵀ y_{t+1},   κ_t = b · y_t
 
-Dropped    how earlier spikes of this layer still act on the membranes above: m_t carries only the present.
+Dropped    the effect of this layer's earlier spikes on the membranes above: m_t carries only the present.
 Exact when the layer is the output; or T = 1; or λ = 0.
 Cost       n_in · n_out per sample per step; whole sequence O(T n) and one matrix product.
 
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.rule import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, Vector
+from otpe.rulebook.rule import Averages, Decays, Emission, Order, Rows, StageLeak, StepDerivatives, TraceKind, Vector
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Ostl:
     def init(self, row: Vector, stages: int) -> Rows:
         return (row,)
 
-    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
+    def advance(self, rows: Rows, x: Array, now: StepDerivatives, decay: Decays) -> Rows:
         (D,) = rows
         return (decay.carry(D, x),)
 
-    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
+    def emit(self, rows: Rows, q: Array, now: StepDerivatives) -> Emission:
         (D,) = rows
         return Emission(post=now.spread(q), row=D, below=q * now.g)
 
     def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
         return (neuron,)
 
-    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+    def backward(self, carry: tuple[Any, ...], q: Array, now: StepDerivatives, decay: Decays):
         (y,) = carry
         y = decay.carry_back(y, now.spread(q))
         return (y,), decay.enter(y), q * now.g

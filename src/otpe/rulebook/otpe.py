@@ -1,23 +1,23 @@
-"""OTPE: the eligibility of each weight for what its neuron's spikes have left in the layers above.
+"""OTPE: each weight has an eligibility for the effect of its neuron's past spikes on the layers above.
 
     D_t = A_{t-1} D_{t-1} + b x_t                     ∂z_t/∂W, as in OSTL
     R̂⁽⁰⁾_t = h_t · D_t                                ∂s_t/∂W
     R̂⁽ᵏ⁾_t = a⁽ᵏ⁾_{t-1} R̂⁽ᵏ⁾_{t-1} + R̂⁽ᵏ⁻¹⁾_t         k = 1..order: leaky sums, one per stage above, nearest first
-    dW_t = Σ_b q_t R̂_t                                the last of them
+    dW_t = Σ_b q_t R̂_t                                with the last sum R̂
     m_t = q_t ḡ_t
 
-    whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     the top stage first, fed with q_t
+    whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     top stage first, its input is q_t
                       y_t = h_t y⁽¹⁾_t + A_tᵀ y_{t+1},   κ_t = b · y_t
 
-`order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. `order` "depth" gives a layer one
-filter per leaky stage between its spikes and the loss; the "mean-reset" leak a_t = mean_j ρ_t counts what
-the resets of a stage take away on average: together deep-otpe. The leaky readout of the F- rules is a stage too, the
-last, and its leak is always plain.
+`order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. `order` "depth" gives a layer one filter
+per leaky stage between its spikes and the loss. The "mean-reset" leak a_t = mean_j ρ_t includes the mean effect of a
+stage's resets. Order "depth" with the mean-reset leak is deep-otpe. The leaky readout of the F- rules is also a stage,
+the last one, and its leak is always plain.
 
-Dropped    the resets of the layers above (or all but their mean), and which neuron above was reset; at order 1, every
-           leaky stage beyond the next.
-Exact when one hidden layer and the output's reset is detached; every depth for order "depth" with a constant
-           surrogate and no reset; or T = 1; or λ = 0.
+Dropped    the resets of the layers above (with "mean-reset": all but their mean), and which neuron above was reset; at
+           order 1, also every leaky stage after the nearest one.
+Exact when there is one hidden layer and the output's reset is detached from the gradient; or at every depth for order
+           "depth" with a constant surrogate and no reset; or T = 1; or λ = 0.
 Cost       (1 + order) · n_in · n_out per sample per step; whole sequence O(T n) and one matrix product.
 
 @article{summe2023estimating,
@@ -35,10 +35,10 @@ from otpe.rulebook.rule import (
     Averages,
     Decays,
     Emission,
-    Now,
     Order,
     Rows,
     StageLeak,
+    StepDerivatives,
     TraceKind,
     Vector,
     cascade,
@@ -60,13 +60,13 @@ class Otpe:
     def init(self, row: Vector, stages: int) -> Rows:
         return (row, *(scalar(row),) * stages)
 
-    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
+    def advance(self, rows: Rows, x: Array, now: StepDerivatives, decay: Decays) -> Rows:
         D, *R = rows
         D = decay.carry(D, x)
         _, R = cascade(now.read(D), decay.stages, tuple(R))
         return (D, *R)
 
-    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
+    def emit(self, rows: Rows, q: Array, now: StepDerivatives) -> Emission:
         D, *R = rows
         R_top = R[-1] if R else now.read(D)
         return Emission(post=q, row=R_top, below=q * now.ḡ)
@@ -74,7 +74,7 @@ class Otpe:
     def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
         return (neuron, *(scalar(neuron),) * stages)
 
-    def backward(self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays):
+    def backward(self, carry: tuple[Any, ...], q: Array, now: StepDerivatives, decay: Decays):
         y, *filters = carry
         arrived, filters = cascade(q, decay.stages[::-1], tuple(filters))
         y = decay.carry_back(y, now.spread(arrived))

@@ -4,9 +4,9 @@
     dW_t = q_t · ∂(readout)_t/∂W                          both by forward-mode differentiation of one network step
 
 Dropped    nothing.
-Exact      always, at every step, for parameters that stay as they are. (Online, while they move, no rule is.)
-Cost       parameters × neurons per sample: an oracle for small networks, and the reason the other rules exist.
-
+Exact      always, at every step, for constant parameters. (Online, the parameters change during the sequence, and no
+           rule is exact.)
+Cost       parameters × neurons per sample: a reference for small networks. The other rules exist to avoid this cost.
 @article{williams1989experimental,
   title={Experimental analysis of the real-time recurrent learning algorithm},
   author={Williams, Ronald J and Zipser, David},
@@ -30,7 +30,7 @@ from otpe.rulebook.rule import Rule, check_step
 
 @dataclass(frozen=True)
 class Rtrl:
-    """Not a local rule: it carries the influence of every weight on every neuron."""
+    """RTRL. It is not a local rule: it carries the influence of every weight on every neuron."""
 
     def stepper(self, net: Network, rule: Rule, loss: Loss = DEFAULT) -> "RtrlStepper":
         return RtrlStepper(net, rule, loss)
@@ -38,13 +38,13 @@ class Rtrl:
 
 class State(NamedTuple):
     z: Array  # all states of all neurons, then the leaky readout     [B, S]
-    J: Array  # their derivative by all parameters                    [B, S, P]
+    J: Array  # derivative of z with respect to all parameters            [B, S, P]
 
 
 class Info(NamedTuple):
     spikes: tuple[Array, ...]  # output of every layer                    [B, n]
-    logits: Array  # what the loss looks at: s_t or o_t       [B, classes]
-    J: Array  # derivative of all outputs, then of the logits, by all parameters    [B, outputs + classes, P]
+    logits: Array  # what the loss sees: s_t or o_t           [B, classes]
+    J: Array  # derivative of outputs and logits with respect to all parameters    [B, outputs + classes, P]
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class RtrlStepper:
     def init(self, batch: int = 1, dtype: Any = float) -> State:
         check.count("batch", batch)
         dtype = check.float_type(dtype)
-        like = jax.eval_shape(self.net.init, jax.random.key(0))
-        parameters = sum(leaf.size for leaf in jax.tree.leaves(like))
+        shapes = jax.eval_shape(self.net.init, jax.random.key(0))
+        parameters = sum(leaf.size for leaf in jax.tree.leaves(shapes))
         one, _ = ravel_pytree(self._rest(dtype))
         z = jnp.broadcast_to(one, (batch, one.size))
         return State(z, jnp.zeros((batch, one.size, parameters), dtype))
@@ -84,13 +84,15 @@ class RtrlStepper:
                 after, outputs = jax.tree.map(lambda a: a[0], (after, tuple(outputs)))
                 o = self.net.readout_leak * o + outputs[-1]
                 logits = outputs[-1] if self.rule.readout == "spikes" else o
-                seen = jnp.concatenate([*map(jnp.ravel, outputs), logits])
-                return ravel_pytree((after, o))[0], seen, (outputs, logits)
+                observed = jnp.concatenate([*map(jnp.ravel, outputs), logits])
+                return ravel_pytree((after, o))[0], observed, (outputs, logits)
 
             after, _, (outputs, logits) = step(weights, z)
             by_weights, by_state = (jax.jacfwd(lambda w, z: step(w, z)[:2], argnums=i)(weights, z) for i in (0, 1))
-            J, J_seen = (w + jnp.matmul(s, J, precision="highest") for w, s in zip(by_weights, by_state, strict=True))
-            return State(after, J), Info(outputs, logits, J_seen)
+            J, J_observed = (
+                w + jnp.matmul(s, J, precision="highest") for w, s in zip(by_weights, by_state, strict=True)
+            )
+            return State(after, J), Info(outputs, logits, J_observed)
 
         return jax.vmap(one_sample)(state.z, state.J, x)
 
@@ -125,6 +127,6 @@ class RtrlStepper:
         return state
 
     def _rest(self, dtype: Any) -> tuple[Any, Array]:
-        """All states of one sample: those of the neurons, then the leaky readout."""
+        """The initial states of one sample: the states of the neurons, then the leaky readout."""
         rest = jax.tree.map(lambda a: a[0], self.net.start(1, dtype))
         return rest, jnp.zeros(self.net.layers[-1].out_shape, dtype)

@@ -1,28 +1,27 @@
 """The contract of a learning rule.
 
-A rule answers two questions about ONE layer, from what that layer sees and nothing else:
-which gradient do its weights get, and which signal goes to the layer below. It answers them in two forms
-that a test holds equal:
+A rule answers two questions about ONE layer, using only what that layer sees: what is the gradient of its weights, and
+which signal goes to the layer below? It answers them in two forms. A test checks that both forms give the same result.
 
-per step         init / advance / emit      forwards in time, memory that does not grow with it
+per step         init / advance / emit      forwards in time, in memory that does not grow with time
 whole sequence   start / backward           backwards in time, one number per neuron and step
 
 In the whole-sequence form the gradient of the weights is Σ_t x_t ⊗ κ_t, so `backward` returns κ and the signal m.
-Everything here is elementwise; loops over time, matrix products and storage belong to the drivers.
+All methods of a rule are elementwise. The drivers do the loops over time, the matrix products and the storage.
 
-Symbols, everywhere in this folder. A, b and h are explained in `otpe.neurons`:
+Symbols used in this folder. `otpe.neurons` explains A, b and h:
 
   q_t  learning signal that reaches the layer: ∂loss_t/∂s_t as estimated from above
-  m_t  what the layer sends down: the layer below receives q_t = m_t Wᵀ
+  m_t  signal that the layer sends down: the layer below receives q_t = m_t Wᵀ
   D_t  ∂z_t/∂W, the trace of a weight: k numbers for a neuron with k states
   A_t  ∂z_{t+1}/∂z_t; for a LIF neuron the survival ρ_t = λ(1 − θ g_t)
-  A⁰   the leaks alone, of a layer as a whole; for a LIF layer λ
+  A⁰   the leaks alone, one matrix for the whole layer; for a LIF layer λ
   h_t  ∂s_t/∂z_t
   g_t  h_t · b = ∂s_t/∂c_t, the surrogate derivative
-  ḡ_t  its leaky average; for a LIF layer above, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
-  a_t  decay of a whole stage: its leak, or for "mean-reset" the mean survival of its neurons, mean_j ρ_t
+  ḡ_t  leaky average of g; for a LIF layer above, Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ)
+  a_t  decay of a whole stage: its leak, or with "mean-reset" the mean survival of its neurons, mean_j ρ_t
 
-A vector of k numbers per neuron is a tuple of k arrays. Where k is 1 it is the array itself: for a LIF neuron
+A vector of k numbers per neuron is a tuple of k arrays. If k is 1, the vector is the array itself: for a LIF neuron
 `decay.carry(D, x)` is `ρ * D + x`, and `now.read(D)` is `g * D`.
 """
 
@@ -43,15 +42,15 @@ Order = int | Literal["depth", "readout"]
 StageLeak = Literal["plain", "mean-reset"]
 TraceKind = Literal["input", "weight"]
 Averages = bool | Literal["below"]
-Decay = Array | float  # one for all, or one per sample
-Rows = tuple[Any, ...]  # traces, each an array or a vector of k arrays; see traces.py for their shape
+Decay = Array | float  # one number for all samples, or one per sample
+Rows = tuple[Any, ...]  # traces, each an array or a vector of k arrays; traces.py gives their shapes
 
 
-class Now(NamedTuple):
-    """How the outputs of the layer depend on its states at step t."""
+class StepDerivatives(NamedTuple):
+    """Derivatives of a layer's outputs with respect to its states, at step t."""
 
     h: Vector  # h_t  [B, n] each
-    h̄: Vector  # its leaky average, for rules that declare `averages` and where it matters; h_t elsewhere
+    h̄: Vector  # leaky average of h if the rule declares `averages` and uses it in this layer; otherwise h_t
     b: Vector = 1.0
 
     @property
@@ -65,11 +64,11 @@ class Now(NamedTuple):
         return states.dot(self.h̄, self.b)
 
     def read(self, D: Vector) -> Any:
-        """h_t · D: ∂s_t/∂W from ∂z_t/∂W."""
+        """h_t · D: turns ∂z_t/∂W into ∂s_t/∂W."""
         return states.dot(self.h, D)
 
     def spread(self, q: Array) -> Vector:
-        """q h_t: from a signal for the outputs to one for the states."""
+        """q h_t: turns a signal for the outputs into one for the states."""
         return states.scaled(q, self.h)
 
     def spread_mean(self, q: Array) -> Vector:
@@ -78,23 +77,23 @@ class Now(NamedTuple):
 
 
 class Decays(NamedTuple):
-    """What is left after one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
+    """Decay factors over one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
 
-    A: Matrix  # of each neuron [B, n] each; None per step for rules with a trace per input
-    leaks: Matrix  # A⁰, of the layer as a whole; None where a rule has a trace per weight and a "mean-reset" leak
+    A: Matrix  # of each neuron [B, n] each; None in the per-step form of rules with a trace per input
+    leaks: Matrix  # A⁰ of the layer; None if a rule has a trace per weight and a "mean-reset" leak
     stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
     b: Vector = 1.0  # how an input enters the states
 
     def carry(self, D: Vector, x: Array) -> Vector:
-        """A D + b x: a trace that knows which neuron listens, one step on."""
+        """A D + b x: one step of a trace that each neuron has for itself."""
         return states.carried(self.A, D, states.scaled(x, self.b))
 
     def carry_leaky(self, a: Vector, x: Array) -> Vector:
-        """A⁰ a + b x: a trace that all neurons of the layer share, one step on."""
+        """A⁰ a + b x: one step of a trace that all neurons of the layer share."""
         return states.carried(self.leaks, a, states.scaled(x, self.b))
 
     def carry_back(self, y: Vector, f: Vector) -> Vector:
-        """f + Aᵀ y: a signal for the states, one step back."""
+        """f + Aᵀ y: a signal for the states, carried one step back in time."""
         return states.carried_back(self.A, y, f)
 
     def carry_back_leaky(self, y: Vector, f: Vector) -> Vector:
@@ -102,21 +101,22 @@ class Decays(NamedTuple):
         return states.carried_back(self.leaks, y, f)
 
     def enter(self, y: Vector) -> Any:
-        """b · y: κ, the signal for the current, from the one for the states."""
+        """b · y: turns a signal for the states into κ, the signal for the current."""
         return states.dot(self.b, y)
 
     @property
     def ρ(self) -> Any:
-        """A of neurons with one state."""
+        """A, for neurons with one state. Raises ValueError for several states."""
         return _only(self.A, "ρ", "carry")
 
     @property
     def own(self) -> Any:
-        """A⁰ of neurons with one state."""
+        """A⁰, for neurons with one state. Raises ValueError for several states."""
         return _only(self.leaks, "own", "carry_leaky")
 
 
 def _only(A: Matrix, name: str, instead: str) -> Any:
+    """The single entry of A. Raises ValueError, which names the method to use instead, for several states."""
     if isinstance(A, tuple):
         raise ValueError(
             f"decay.{name} is one number per neuron, but the neurons of this layer have {len(A)} states. Write the rule"
@@ -126,58 +126,61 @@ def _only(A: Matrix, name: str, instead: str) -> Any:
 
 
 class Emission(NamedTuple):
-    """dW_t = Σ_b post · row, and the signal for the layer below.
+    """What a rule gives at step t: the gradient dW_t = Σ_b post · row, and the signal for the layer below.
 
-    `post` and `row` may be vectors of the same length: then dW_t = Σ_b Σ_i post_i · row_i.
+    `post` and `row` may be vectors of the same length. Then dW_t = Σ_b Σ_i post_i · row_i.
     """
 
     post: Vector  # [B, n] each
-    row: Vector  # one of the rows, or shaped like them
+    row: Vector  # one of the traces, or an array of the same shape
     below: Array  # m_t [B, n]
 
 
 @runtime_checkable
 class PerStep(Protocol):
-    """Facts about a rule, and its form that runs forwards in time."""
+    """The form of a rule that runs forwards in time, and facts about the rule."""
 
     @property
     def trace(self) -> TraceKind:
-        """Does a trace hold a number per "input" (memory O(n)) or per "weight" (O(n²))?"""
+        """Whether a trace holds one number per "input" (memory O(n)) or per "weight" (O(n²))."""
         ...
 
     @property
     def order(self) -> Order:
-        """Through how many leaky stages above the layer do traces pass? "depth": through all of them;
-        "readout": the leaky readout alone, in the output layer, for rules that pass all else on exactly."""
+        """How many leaky stages above the layer filter the traces. "depth": all of them. "readout": only the leaky
+        readout, and only in the output layer; for rules that send everything else down exactly."""
         ...
 
     @property
     def stage_leak(self) -> StageLeak:
-        """Does a whole stage decay with its "plain" leak or with its "mean-reset" one?"""
+        """Whether a whole stage decays with its "plain" leak or its "mean-reset" leak."""
         ...
 
     @property
     def averages(self) -> Averages:
-        """Does the rule use ḡ? "below": only in what it sends down, so that the first layer has no need of it."""
+        """Whether the rule uses ḡ. "below": only in the signal that it sends down, so the first layer needs no ḡ."""
         ...
 
     def init(self, row: Vector, stages: int) -> Rows:
-        """The traces before the first step. `row` is a blank vector, `scalar(row)` a blank number; `stages` is how
-        many leaky sums the order comes to here."""
+        """The traces before the first step.
+
+        `row` is a vector of zeros, and `scalar(row)` one entry of it. `stages` is the number of leaky sums that
+        `order` gives for this layer.
+        """
         ...
 
-    def advance(self, rows: Rows, x: Array, now: Now, decay: Decays) -> Rows:
-        """The traces after step t, with the layer's input x_t in the shape of a row."""
+    def advance(self, rows: Rows, x: Array, now: StepDerivatives, decay: Decays) -> Rows:
+        """The traces after step t. `x` is the layer's input x_t in the shape of a trace."""
         ...
 
-    def emit(self, rows: Rows, q: Array, now: Now) -> Emission:
-        """The gradient of step t, and the signal to send down."""
+    def emit(self, rows: Rows, q: Array, now: StepDerivatives) -> Emission:
+        """The gradient of step t, and the signal for the layer below."""
         ...
 
 
 @runtime_checkable
 class WholeSequence(Protocol):
-    """Facts about a rule, and its form that runs backwards in time."""
+    """The form of a rule that runs backwards in time, and facts about the rule."""
 
     @property
     def order(self) -> Order: ...
@@ -189,13 +192,13 @@ class WholeSequence(Protocol):
     def averages(self) -> Averages: ...
 
     def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
-        """The filters after the last step, made of a blank vector per neuron; `scalar(neuron)` is a blank number."""
+        """The filters after the last step. `neuron` is a vector of zeros, and `scalar(neuron)` one entry of it."""
         ...
 
     def backward(
-        self, carry: tuple[Any, ...], q: Array, now: Now, decay: Decays
+        self, carry: tuple[Any, ...], q: Array, now: StepDerivatives, decay: Decays
     ) -> tuple[tuple[Any, ...], Array, Array]:
-        """The filters at step t, then κ_t and m_t."""
+        """The filters at step t, κ_t and m_t."""
         ...
 
 
@@ -204,10 +207,10 @@ class LocalRule(PerStep, WholeSequence, Protocol):
 
 
 def check_stages(order: object, stage_leak: object) -> None:
-    """Refuse an order or a stage leak that means nothing."""
+    """Raise ValueError for an invalid order or stage leak."""
     if order != "depth" and not (isinstance(order, int) and not isinstance(order, bool) and order >= 0):
         raise ValueError(
-            f"order is {order!r}, expected a whole number from 0 on, or 'depth' for every leaky stage above a layer."
+            f"order is {order!r}, expected a whole number from 0 on, or 'depth' for all leaky stages above a layer."
         )
     check.one_of("stage_leak", stage_leak, get_args(StageLeak))
 
@@ -215,14 +218,14 @@ def check_stages(order: object, stage_leak: object) -> None:
 class StepForm(Protocol):
     """The per-step form of a rule on a whole network.
 
-    `advance` feeds one time step of spikes [B, n_in] and needs no label; `emit` then gives the loss of that step and
-    its gradient. The state is what the next step needs, the info what happened in this one.
+    `advance` takes one time step of spikes [B, n_in] and needs no label. `emit` then returns the loss of that step and
+    its gradient. The state is what the next step needs. The info is what `emit` needs to know about this step.
     """
 
     def init(self, batch: int = 1, dtype: Any = float) -> Any: ...
 
     def traces_of(self, state: Any) -> Any:
-        """The part of a state that is there for learning, not for running the network."""
+        """The part of a state that is needed for learning, but not for running the network."""
         ...
 
     def neurons_of(self, state: Any) -> tuple[Any, ...]:
@@ -234,31 +237,31 @@ class StepForm(Protocol):
     def emit(
         self, params: Any, state: Any, info: Any, labels: ArrayLike, weight: Array | None = None
     ) -> tuple[Array, tuple[Any, ...]]:
-        """The mean over the batch, or the sum with these weights [B]."""
+        """The loss of the last step and its gradient: a mean over the batch, or a sum with `weight` [B]."""
         ...
 
     def learn(
         self, params: Any, state: Any, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
     ) -> tuple[Any, Any, Array, tuple[Any, ...]]:
-        """`advance` and `emit` at once: the state, the info, the loss and the gradient."""
+        """`advance` and `emit` in one call. Returns the state, the info, the loss and the gradient."""
         ...
 
     @property
     def grows(self) -> bool:
-        """Does a step cost more the more steps are to be remembered?"""
+        """Whether the cost of a step grows with the number of steps to remember."""
         ...
 
     def remembering(self, steps: int) -> "StepForm":
-        """The same for a sequence of no more than that many steps."""
+        """The same stepper for a sequence of at most `steps` steps."""
         ...
 
     def widen(self, state: Any) -> Any:
-        """The state of one that remembers fewer steps, while it has not had to forget any yet."""
+        """Convert a state of a stepper that remembers fewer steps. That stepper must not have dropped a step yet."""
         ...
 
 
 def check_step(form: StepForm, net: Any, params: Any, state: Any, x: ArrayLike) -> Array:
-    """The spikes of one step, if the state was made by this form, for these parameters."""
+    """The spikes of one step as an array. Raises if this form did not make the state for these parameters."""
     batch = next((leaf.shape[0] for leaf in jax.tree.leaves(state) if np.ndim(leaf)), 1)
     dtype = jax.tree.leaves(params)[0].dtype
     fix = f"what init(batch, {str(dtype)!r}) of this stepper, or its last advance, returned"
@@ -273,14 +276,14 @@ def _blank_state(form: StepForm, batch: int, dtype: Any) -> Any:
 
 @runtime_checkable
 class NonLocal(Protocol):
-    """A rule that must see the whole network, and so brings its own per-step form."""
+    """A rule that needs the whole network, and therefore brings its own per-step form."""
 
     def stepper(self, net: Any, rule: "Rule", loss: Any) -> StepForm: ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A learning rule for a whole network: one local rule for hidden layers, one for the output.
+    """A learning rule for a whole network: one local rule for the hidden layers, one for the output layer.
 
     `readout` is what the loss sees: the output spikes, or their leaky sum.
     """
@@ -295,47 +298,47 @@ class Rule:
         for where, local in (("hidden", self.hidden), ("output", self.output)):
             if isinstance(local, type) or not isinstance(local, PerStep | WholeSequence | NonLocal):
                 raise TypeError(
-                    f"{where} is {local!r}, expected a local rule such as otpe.Otpe() or otpe.Ostl(); docs/"
-                    "how-to-write-a-rule.md has the contract."
+                    f"{where} is {local!r}, expected a local rule such as otpe.Otpe() or otpe.Ostl();"
+                    " docs/how-to-write-a-rule.md describes what a rule needs."
                 )
         if isinstance(self.hidden, NonLocal) != isinstance(self.output, NonLocal):
             raise ValueError(
-                f"hidden is {self.hidden!r} and output is {self.output!r}: a rule that sees the whole network cannot"
-                " share it with a local one. Use it for both, or for neither."
+                f"hidden is {self.hidden!r} and output is {self.output!r}: a rule that sees the whole network cannot be"
+                " combined with a local one. Use it for both, or for neither."
             )
         if not (self.has_whole or self.has_steps):
             raise ValueError(
                 f"hidden is {self.hidden!r} and output is {self.output!r}: one has only a per-step form, the other"
-                " only a whole-sequence form, expected a form that both have."
+                " only a whole-sequence form. Expected two rules that have a form in common."
             )
 
     def at(self, layer: int, depth: int) -> Any:
-        """The local rule of a layer, 0 being the first of `depth`."""
+        """The local rule of layer number `layer` in a network of `depth` layers, counted from 0."""
         return self.output if layer == depth - 1 else self.hidden
 
     @property
     def has_whole(self) -> bool:
-        """Does it have a whole-sequence form?"""
+        """Whether both local rules have a whole-sequence form."""
         return isinstance(self.hidden, WholeSequence) and isinstance(self.output, WholeSequence)
 
     @property
     def has_steps(self) -> bool:
-        """Does it have a per-step form, so that it can learn online?"""
+        """Whether both local rules have a per-step form, so that the rule can learn online."""
         return isinstance(self.hidden, PerStep | NonLocal) and isinstance(self.output, PerStep | NonLocal)
 
 
 def scalar(v: Vector) -> Any:
-    """One entry of a blank vector: the start of a trace with one number, whatever the neuron."""
+    """One entry of a vector of zeros: the start of a trace with one number, for neurons with any number of states."""
     return states.entries(v)[0]
 
 
 def cascade(signal: Any, decays: tuple[Decay, ...], filters: Rows) -> tuple[Any, Rows]:
-    """Pass a signal, a number or a vector, through a chain of leaky sums; return what comes out, and all of them.
+    """Pass a signal (a number or a vector) through a chain of leaky sums. Return the last sum, and all sums.
 
     y⁽ᵏ⁾ = a⁽ᵏ⁾ y⁽ᵏ⁾ + y⁽ᵏ⁻¹⁾,   y⁽⁰⁾ the signal
     """
-    passed = []
+    sums = []
     for a, y in zip(decays, filters, strict=True):
         signal = states.summed(a, y, signal)
-        passed.append(signal)
-    return signal, tuple(passed)
+        sums.append(signal)
+    return signal, tuple(sums)

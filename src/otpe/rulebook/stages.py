@@ -1,8 +1,8 @@
-"""Which leaky stages lie between a layer and the loss, how they decay, and the averages h̄ and ḡ.
+"""The leaky stages between a layer and the loss, their decays, and the averages h̄ and ḡ.
 
-A stage is a population of neurons that the signal passes on its way to the loss: each layer above, and last, for the
-F- rules, the leaky readout. It filters the signal once per pole of its neurons: once for LIF, twice for current-based
-ones. Where leaks differ, every filter has the leak of the stage it stands for.
+A stage is a population of neurons that the signal passes on its way to the loss: each layer above and, for the F-
+rules, the leaky readout as the last stage. A stage filters the signal once per pole of its neurons: once for LIF,
+twice for current-based LIF. If leaks differ, every filter has the leak of its own stage.
 """
 
 import math
@@ -16,18 +16,18 @@ from jax import Array
 from otpe import neurons, states
 from otpe.networks import Layer, Network
 from otpe.neurons import Derivatives
-from otpe.rulebook.rule import Decay, Decays, Now, Rule, cascade
+from otpe.rulebook.rule import Decay, Decays, Rule, StepDerivatives, cascade
 from otpe.states import Matrix, Vector
 
 
 class Average(NamedTuple):
-    """State of h̄_t, a mean of h_τ weighted by the impulse response of the nearest stage above.
+    """State of h̄_t, the mean of h_τ weighted by the impulse response of the nearest stage above.
 
-    For a LIF stage and one state, h̄_t = ḡ_t = Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ).
+    For a LIF stage and neurons with one state, h̄_t = ḡ_t = Σ_τ λ^(t−τ) g_τ / Σ_τ λ^(t−τ).
     """
 
-    total: Any  # leaky sums of h, one per pole if there are several: Σ_τ λ^(t−τ) h_τ   [B, n]
-    weight: Any  # the same of 1                                                         []
+    total: Any  # leaky sums of h, a tuple if there are several poles: Σ_τ λ^(t−τ) h_τ   [B, n]
+    weight: Any  # the same sums of 1                                                     []
 
     def advance(self, h: Vector, leaks: tuple[Decay, ...]) -> "Average":
         arrays, _ = states.split(h)
@@ -37,7 +37,7 @@ class Average(NamedTuple):
         return Average(total[0], weight[0]) if one else Average(total, weight)
 
     def mean(self, h: Vector, poles: int) -> Vector:
-        """h̄, with the plain numbers of h."""
+        """h̄. An entry that is a plain number in h is the same number in h̄."""
         total, weight = (self.total, self.weight) if poles == 1 else (self.total[-1], self.weight[-1])
         share = 1 / weight  # one division instead of one per neuron
         _, together = states.split(h)
@@ -45,7 +45,7 @@ class Average(NamedTuple):
 
     @staticmethod
     def blank(h: int, poles: int, neuron: Array, weight: Array) -> "Average":
-        """At rest, for `h` arrays in h and this many poles."""
+        """The state before the first step, for a vector h with `h` arrays and for `poles` poles."""
         total = states.packed([neuron] * h)
         return Average(total, weight) if poles == 1 else Average((total,) * poles, (weight,) * poles)
 
@@ -54,7 +54,7 @@ class Average(NamedTuple):
 
 
 def above(net: Network, rule: Rule, layer: int) -> tuple[int, ...]:
-    """The stages a layer's rule filters through, nearest first: indices of layers; `net.depth` is the readout."""
+    """The stages through which a layer's rule filters, nearest first, as layer numbers. `net.depth` is the readout."""
     order = rule.at(layer, net.depth).order
     stages = tuple(range(layer + 1, net.depth + (rule.readout == "leaky")))
     if order == "readout":
@@ -62,27 +62,27 @@ def above(net: Network, rule: Rule, layer: int) -> tuple[int, ...]:
     return stages if order == "depth" else stages[:order]
 
 
-def filters(net: Network, rule: Rule, layer: int) -> int:
-    """Number of leaky sums that these come to: one per pole."""
+def filter_count(net: Network, rule: Rule, layer: int) -> int:
+    """The number of leaky sums of a layer's rule: one per pole of each of its stages."""
     return sum(_poles(net, stage) for stage in above(net, rule, layer))
 
 
 def leaks(layers: Sequence[Layer]) -> list[Matrix]:
     """A⁰ of every layer."""
-    return [neurons.leak_matrix(layer.kind, layer.values, layer.shape) for layer in layers]
+    return [neurons.leak_matrix(layer.unbound_neuron, layer.values, layer.shape) for layer in layers]
 
 
 def largest_leaks(net: Network) -> list[tuple[float, ...]]:
-    """The largest leak of each pole of each stage, before any training; the readout's last."""
-    found = []
+    """For each stage, the largest leak of each pole before any training. The readout is the last stage."""
+    largest = []
     for neuron, layer in zip(net.neurons, net.layers, strict=True):
         rows = states.rows(neurons.largest_leaks(neuron, layer.out_shape))
-        found.append(tuple(float(rows[i][i]) for i in neurons.poles(neuron)))
-    return [*found, (net.readout_leak,)]
+        largest.append(tuple(float(rows[i][i]) for i in neurons.poles(neuron)))
+    return [*largest, (net.readout_leak,)]
 
 
 def stage_leaks(net: Network, leaks: Sequence[Matrix], stage: int) -> tuple[Decay, ...]:
-    """The leaks of a stage, one per pole, from current to membrane."""
+    """The leaks of a stage, one per pole, in the order in which a signal passes from current to membrane."""
     if stage == net.depth:
         return (net.readout_leak,)
     rows = states.rows(leaks[stage])
@@ -96,20 +96,20 @@ def _poles(net: Network, stage: int) -> int:
 # Averages
 
 
-def keeps_average(net: Network, rule: Rule, layer: int) -> bool:
-    """Is ḡ of this layer ever looked at? The first layer sends nothing below; some derivatives never change."""
+def needs_average(net: Network, rule: Rule, layer: int) -> bool:
+    """Whether ḡ of this layer is used. The first layer sends no signal below, and some derivatives are constant."""
     averages = rule.at(layer, net.depth).averages
     return bool(averages) and (averages != "below" or layer > 0) and neurons.arrays_in_h(net.neurons[layer]) > 0
 
 
 def average_leaks(net: Network, rule: Rule, layer: int, leaks: Sequence[Matrix]) -> tuple[Decay, ...]:
-    """The leaks of h̄: those of the nearest stage above; of the layer itself where there is none."""
+    """The leaks of h̄: the leaks of the nearest stage above. A layer without a stage above uses its own leaks."""
     return stage_leaks(net, leaks, (*above(net, rule, layer), layer)[0])
 
 
 def blank_average(net: Network, rule: Rule, layer: int, neuron: Array, weight: Array) -> Average | None:
-    """Its state at rest, None where it is never looked at."""
-    if not keeps_average(net, rule, layer):
+    """The state of h̄ before the first step. None if the layer does not need h̄."""
+    if not needs_average(net, rule, layer):
         return None
     nearest = (*above(net, rule, layer), layer)[0]
     return Average.blank(neurons.arrays_in_h(net.neurons[layer]), _poles(net, nearest), neuron, weight)
@@ -118,77 +118,79 @@ def blank_average(net: Network, rule: Rule, layer: int, neuron: Array, weight: A
 # Decays
 
 
-def sees_inputs(local: Any) -> bool:
-    """Does a trace of this rule belong to an input, whichever neuron listens?"""
+def has_input_traces(local: Any) -> bool:
+    """Whether the rule has one trace per input, shared by all neurons of the layer."""
     return getattr(local, "trace", "weight") == "input"
 
 
-def wants_mean(net: Network, rule: Rule, layer: int) -> bool:
-    """Does this layer's rule, or one below, ask for the mean survival of this layer?"""
-    asking = [i for i in range(layer) if layer in above(net, rule, i)]
-    if sees_inputs(rule.at(layer, net.depth)):
-        asking.append(layer)
-    wanted = any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in asking)
-    return wanted and neurons.survival_varies(net.neurons[layer])
+def needs_mean_survival(net: Network, rule: Rule, layer: int) -> bool:
+    """Whether this layer's rule, or the rule of a layer below, needs the mean survival of this layer."""
+    users = [i for i in range(layer) if layer in above(net, rule, i)]
+    if has_input_traces(rule.at(layer, net.depth)):
+        users.append(layer)
+    needed = any(rule.at(i, net.depth).stage_leak == "mean-reset" for i in users)
+    return needed and neurons.survival_varies(net.neurons[layer])
 
 
 def mean_survival(net: Network, layer: int, A: Matrix) -> Array:
-    """mean_j ρ_t: what is left of the membranes of a layer after one step, one number per sample."""
+    """mean_j ρ_t: the mean share of the membranes of a layer that is left after one step, one number per sample."""
     shape, membrane = net.layers[layer].out_shape, neurons.poles(net.neurons[layer])[-1]
     ρ = states.rows(A)[membrane][membrane]
     return (ρ * (1 / math.prod(shape))).sum(axis=tuple(range(-len(shape), 0)))
 
 
 def per_sample(mean: Array | None, rank: int) -> Array | None:
-    """One number per sample [..., B], so that it broadcasts to `rank` more axes."""
+    """Reshape one number per sample [..., B], so that it broadcasts to `rank` more axes."""
     return None if mean is None else mean.reshape(*mean.shape, *(1,) * rank)
 
 
-def seen(
-    net: Network, rule: Rule, layer: int, at: Derivatives, h̄: Vector | None, leaks: Sequence[Matrix],
+def rule_inputs(
+    net: Network, rule: Rule, layer: int, derivatives: Derivatives, h̄: Vector | None, leaks: Sequence[Matrix],
     means: Sequence[Array | None],
-) -> tuple[Now, Decays]:  # fmt: skip
-    """What a layer's rule sees of one step. `means`: the mean survival of each layer where asked for, see `per_sample`.
+) -> tuple[StepDerivatives, Decays]:  # fmt: skip
+    """The derivatives and decays that a layer's rule gets for one step.
 
-    The decays lead to the step after that of `at`, of `leaks` and of `means`.
+    `means` has the mean survival of each layer that needs it, shaped by `per_sample`. The decays are for the step that
+    follows the step of `derivatives`, `leaks` and `means`.
     """
     local = rule.at(layer, net.depth)
     plain = local.stage_leak == "plain"
 
-    def of_stage(stage: int) -> tuple[Decay, ...]:
-        found = stage_leaks(net, leaks, stage)
+    def stage_decays(stage: int) -> tuple[Decay, ...]:
+        poles = stage_leaks(net, leaks, stage)
         mean = None if plain or stage == net.depth else means[stage]
-        return found if mean is None else (*found[:-1], mean)
+        return poles if mean is None else (*poles[:-1], mean)
 
     own: Any = leaks[layer]
     if not plain:
-        own = _with_mean(net, layer, own, means[layer]) if sees_inputs(local) else None
-    stages = tuple(decay for stage in above(net, rule, layer) for decay in of_stage(stage))
-    now = Now(at.h, at.h if h̄ is None else h̄, at.b)
-    return now, Decays(A=at.A, leaks=own, stages=stages, b=at.b)
+        own = _with_mean(net, layer, own, means[layer]) if has_input_traces(local) else None
+    stages = tuple(decay for stage in above(net, rule, layer) for decay in stage_decays(stage))
+    now = StepDerivatives(derivatives.h, derivatives.h if h̄ is None else h̄, derivatives.b)
+    return now, Decays(A=derivatives.A, leaks=own, stages=stages, b=derivatives.b)
 
 
-def of_inputs(net: Network, layer: int, now: Now, decay: Decays) -> tuple[Now, Decays]:
-    """What a rule with a trace per input sees: only the states that a current passes on its way to the output."""
+def for_input_traces(net: Network, layer: int, now: StepDerivatives, decay: Decays) -> tuple[StepDerivatives, Decays]:
+    """The part of `now` and `decay` for traces per input: only the states between the current and the output."""
     poles = neurons.poles(net.neurons[layer])
     rows = states.rows(decay.leaks)
 
-    def some(v: Vector) -> Vector:
+    def select(v: Vector) -> Vector:
         return states.packed([states.entries(v)[i] for i in poles])
 
     leaks = states.matrix([[rows[i][j] for j in poles] for i in poles])
-    return Now(some(now.h), some(now.h̄), some(now.b)), Decays(None, leaks, decay.stages, some(decay.b))
+    selected = StepDerivatives(select(now.h), select(now.h̄), select(now.b))
+    return selected, Decays(None, leaks, decay.stages, select(decay.b))
 
 
 def blank_trace(net: Network, rule: Rule, layer: int, row: Array) -> Vector:
-    """A blank vector for the traces of a layer's weights: as many entries as the rule sees states."""
+    """A vector of blank rows for the traces of a layer's weights: one entry per state that the rule sees."""
     neuron = net.neurons[layer]
-    shared = sees_inputs(rule.at(layer, net.depth))
+    shared = has_input_traces(rule.at(layer, net.depth))
     return states.packed([row] * (len(neurons.poles(neuron)) if shared else neurons.state_count(neuron)))
 
 
 def _with_mean(net: Network, layer: int, leaks: Matrix, mean: Array | None) -> Matrix:
-    """A⁰ with the mean survival in place of the membrane's leak."""
+    """A⁰ with the mean survival instead of the membrane's leak."""
     if mean is None:
         return leaks
     rows, membrane = [list(row) for row in states.rows(leaks)], neurons.poles(net.neurons[layer])[-1]
@@ -196,10 +198,10 @@ def _with_mean(net: Network, layer: int, leaks: Matrix, mean: Array | None) -> M
     return states.matrix(rows)
 
 
-def for_all_samples(tree: Any, shape: tuple[int, ...]) -> Any:
-    """Arrays with an axis of samples: numbers per layer or per neuron are repeated to this shape."""
+def with_sample_axis(tree: Any, shape: tuple[int, ...]) -> Any:
+    """Broadcast the arrays that have no sample axis, such as leaks, to `shape`. Plain numbers stay as they are."""
 
-    def repeated(a: Any) -> Any:
+    def broadcast(a: Any) -> Any:
         return a if states.is_number(a) or jnp.ndim(a) == len(shape) else jnp.broadcast_to(a, shape)
 
-    return jax.tree.map(repeated, tree)
+    return jax.tree.map(broadcast, tree)

@@ -1,11 +1,11 @@
-"""Driver of the per-step form: forwards in time, in memory that does not grow with it.
+"""Driver of the per-step form: forwards in time, in memory that does not grow with time.
 
     stepper = otpe.stepper(net, rule="otpe")
     state = stepper.init(batch=1)
-    state, info = stepper.advance(params, state, x_t)                 # membranes and traces move on
+    state, info = stepper.advance(params, state, x_t)                 # advances membranes and traces
     loss, grads = stepper.emit(params, state, info, labels)           # the gradient of this step's loss
 
-`emit` is optional: a step without a label just moves on.
+`emit` is optional: a step without a label only needs `advance`.
 """
 
 from dataclasses import dataclass, replace
@@ -20,19 +20,19 @@ from otpe import check, layers, losses, neurons, states
 from otpe.engine import Engine
 from otpe.layers import Current
 from otpe.losses import Loss
-from otpe.networks import Layer, Network, bind, joined_gradient, map_params, walk
+from otpe.networks import Layer, Network, bind, join_gradients, map_params, walk
 from otpe.rulebook import stages, traces
-from otpe.rulebook.rule import Now, Rule, check_step
+from otpe.rulebook.rule import Rule, StepDerivatives, check_step
 from otpe.rulebook.stages import Average
-from otpe.rulebook.traces import FactoredTraces, Kept, Moved, Traces
+from otpe.rulebook.traces import FactoredTraces, LayerStep, Traces, TraceState
 from otpe.states import Mixed
 
 
 class LayerState(NamedTuple):
-    """What one layer carries from step to step. None where its rule has no need of it."""
+    """What one layer carries from step to step. An entry that the rule does not need is None."""
 
     neurons: Any  # their state; for LIF the membrane after the reset [B, n]
-    kept: Kept  # the rule's traces, see traces.py
+    kept: TraceState  # the traces of the rule, see traces.py
     average: Average | None  # of h
     A: Any  # the arrays of A of the last step                  [B, n] each
     mean: Array | None  # mean survival of the layer                        [B]
@@ -41,20 +41,20 @@ class LayerState(NamedTuple):
 
 class State(NamedTuple):
     layers: tuple[LayerState, ...]
-    readout: Array | None  # o_t, where the loss looks at the leaky sum    [B, classes]
+    readout: Array | None  # o_t, if the loss sees the leaky sum    [B, classes]
 
 
 class Info(NamedTuple):
-    """What happened in this step: not needed by the next one, but by `emit`."""
+    """What `emit` needs to know about this step. The next step does not need it."""
 
     spikes: tuple[Array, ...]  # output of every layer                    [B, n]
-    logits: Array  # what the loss looks at: s_t or o_t       [B, classes]
-    moved: tuple[Mixed, ...]  # what each layer saw and did: `Moved`, in `tree`
+    logits: Array  # what the loss sees: s_t or o_t           [B, classes]
+    steps: tuple[Mixed, ...]  # a `LayerStep` of every layer, in `tree`
 
     @property
-    def now(self) -> tuple[Now, ...]:
-        """h_t and h̄_t of every layer, and with them g_t and ḡ_t."""
-        return tuple(at.tree.now for at in self.moved)
+    def now(self) -> tuple[StepDerivatives, ...]:
+        """h_t and h̄_t of every layer, from which g_t and ḡ_t follow."""
+        return tuple(step.tree.now for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,19 @@ class Stepper:
     loss: Loss = losses.DEFAULT
 
     def init(self, batch: int = 1, dtype: Any = float) -> State:
-        """Everything at rest, for `batch` samples side by side."""
+        """The state before the first step, for `batch` samples."""
         check.count("batch", batch)
         dtype = check.float_type(dtype)
         blank = State(tuple(self._blank(i, batch, dtype) for i in range(self.net.depth)), self._readout(batch, dtype))
         params = jax.eval_shape(lambda: self.net.init(jax.random.key(0), dtype))
         x = jax.ShapeDtypeStruct((batch, *self.net.in_shape), dtype)
         info = jax.eval_shape(lambda p, s, x: self._run(p, s, x)[1], params, blank, x)
-        maps, found = map_params(self.net, params), []
-        for layer, of_layer, at, p in zip(blank.layers, self.traces, info.moved, maps, strict=True):
-            kept, causes = of_layer.blank(p, at.tree), traces.blank_causes(of_layer.place, at.tree)
-            found.append(layer._replace(kept=kept, causes=causes))
-        return jax.tree.map(jnp.copy, blank._replace(layers=tuple(found)))  # one array twice could not be donated
+        maps, with_traces = map_params(self.net, params), []
+        for layer, of_layer, step, p in zip(blank.layers, self.traces, info.steps, maps, strict=True):
+            kept, causes = of_layer.blank(p, step.tree), traces.blank_causes(of_layer.place, step.tree)
+            with_traces.append(layer._replace(kept=kept, causes=causes))
+        # Arrays that are the same object could not be donated, so each is copied.
+        return jax.tree.map(jnp.copy, blank._replace(layers=tuple(with_traces)))
 
     def traces_of(self, state: State) -> Any:
         return [(layer.kept, layer.causes) for layer in state.layers]
@@ -88,139 +89,142 @@ class Stepper:
         return tuple(layer.neurons for layer in state.layers)
 
     def advance(self, params: Any, state: State, x: ArrayLike) -> tuple[State, Info]:
-        """Feed one time step of spikes [B, *in]: neurons, traces and averages move on. No label needed."""
+        """Feed one time step of spikes [B, *in]: updates neurons, traces and averages. Needs no label."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))
-        kept = [of.advance(layer.kept, at) for of, layer, at in self._each(state, info)]
-        return self._keep(self._advance_causes(state, info), kept), info
+        after = [of.advance(layer.kept, step) for of, layer, step in self._each(state, info)]
+        return self._with_traces(self._advance_causes(state, info), after), info
 
     def emit(
         self, params: Any, state: State, info: Info, labels: ArrayLike, weight: Array | None = None
     ) -> tuple[Array, tuple[Any, ...]]:
-        """The loss of the step just fed, mean over the batch or sum with these weights [B], and its gradient."""
+        """The loss of the last step (mean over the batch, or sum with `weight` [B]) and its gradient."""
         params = check.params(self.net, params)
         target = check.targets(self.net, self.loss, labels, info.logits.shape[0])
         loss, signals = self._signals(params, info, target, weight)
         each = zip(self._each(state, info), map_params(self.net, params), signals, strict=True)
-        grads = [of.emit(layer.kept, p, q, at) for (of, layer, at), p, q in each]
+        grads = [of.emit(layer.kept, p, q, step) for (of, layer, step), p, q in each]
         return loss, self._with_causes(params, state, info, signals, grads)
 
     def learn(
         self, params: Any, state: State, x: ArrayLike, labels: ArrayLike, weight: Array | None = None
     ) -> tuple[State, Info, Array, tuple[Any, ...]]:
-        """`advance` and `emit` at once: the same, in fewer passes over the traces."""
+        """`advance` and `emit` in one call, with fewer passes over the traces."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))
         target = check.targets(self.net, self.loss, labels, info.logits.shape[0])
         loss, signals = self._signals(params, info, target, weight)
         each = zip(self._each(state, info), map_params(self.net, params), signals, strict=True)
-        learned = [of.learn(layer.kept, p, q, at) for (of, layer, at), p, q in each]
-        state = self._keep(self._advance_causes(state, info), [kept for kept, _ in learned])
+        learned = [of.learn(layer.kept, p, q, step) for (of, layer, step), p, q in each]
+        state = self._with_traces(self._advance_causes(state, info), [after for after, _ in learned])
         return state, info, loss, self._with_causes(params, state, info, signals, [grads for _, grads in learned])
 
     @property
     def grows(self) -> bool:
-        """Does a step cost more the more steps are remembered?"""
+        """Whether the cost of a step grows with the number of remembered steps."""
         return any(isinstance(t, FactoredTraces) for t in self.traces)
 
     def remembering(self, steps: int) -> "Stepper":
-        """The same for a sequence of no more than that many steps from the start, so that none is ever forgotten."""
+        """The same stepper for a sequence of at most `steps` steps from the start. It never drops a step."""
         traces = (replace(t, window=steps, endless=False) if isinstance(t, FactoredTraces) else t for t in self.traces)
         return replace(self, traces=tuple(traces))
 
     def widen(self, state: State) -> State:
-        """The state of a stepper that remembers fewer steps, while it has not had to forget any yet."""
+        """Convert a state of a stepper that remembers fewer steps. That stepper must not have dropped a step yet."""
         pairs = zip(self.traces, (layer.kept for layer in state.layers), strict=True)
-        return self._keep(state, [t.widen(kept) if isinstance(t, FactoredTraces) else kept for t, kept in pairs])
+        return self._with_traces(state, [t.widen(old) if isinstance(t, FactoredTraces) else old for t, old in pairs])
 
     def _each(self, state: State, info: Info) -> Any:
-        return zip(self.traces, state.layers, (at.tree for at in info.moved), strict=True)
+        """For each layer: its traces, its state and its step."""
+        return zip(self.traces, state.layers, (step.tree for step in info.steps), strict=True)
 
-    def _keep(self, state: State, kept: list[Kept]) -> State:
-        pairs = zip(state.layers, kept, strict=True)
+    def _with_traces(self, state: State, after: list[TraceState]) -> State:
+        pairs = zip(state.layers, after, strict=True)
         return state._replace(layers=tuple(layer._replace(kept=new) for layer, new in pairs))
 
     def _advance_causes(self, state: State, info: Info) -> State:
         after = (
-            layer._replace(causes=traces.advance_causes(of.place, layer.causes, at))
-            for of, layer, at in self._each(state, info)
+            layer._replace(causes=traces.advance_causes(of.place, layer.causes, step))
+            for of, layer, step in self._each(state, info)
         )
         return state._replace(layers=tuple(after))
 
     def _with_causes(self, params: Any, state: State, info: Info, signals: list[Array], grads: list[Any]) -> Any:
-        """The gradients of the maps, with those of trained numbers of the neurons beside them."""
-        found = []
-        for (of, layer, at), q, of_map in zip(self._each(state, info), signals, grads, strict=True):
-            own = traces.emit_causes(of.place, layer.causes, q, at)
-            found.append(joined_gradient(self.net, params, of.place.number, of_map, own))
-        return tuple(found)
+        """The gradients of the maps, joined with the gradients of the neurons' trained numbers."""
+        joined = []
+        for (of, layer, step), q, of_map in zip(self._each(state, info), signals, grads, strict=True):
+            own = traces.emit_causes(of.place, layer.causes, q, step)
+            joined.append(join_gradients(self.net, params, of.place.number, of_map, own))
+        return tuple(joined)
 
     def _readout(self, batch: int, dtype: Any) -> Array | None:
         return jnp.zeros((batch, *self.net.layers[-1].out_shape), dtype) if self.rule.readout == "leaky" else None
 
     def _blank(self, i: int, batch: int, dtype: Any) -> LayerState:
-        """A layer at rest, without its traces."""
+        """The state of a layer before the first step, without its traces."""
         neuron, shape = self.net.neurons[i], self.net.layers[i].out_shape
         blank = jnp.zeros((batch, *shape), dtype)
         A = None
-        if not stages.sees_inputs(self.rule.at(i, self.net.depth)):
+        if not stages.has_input_traces(self.rule.at(i, self.net.depth)):
             A = jax.tree.map(lambda _: blank, neurons.arrays_in_A(neuron, shape, dtype))
         return LayerState(
             neurons=neurons.initial_state(neuron, batch, shape, dtype),
-            kept=Kept((), None),
+            kept=TraceState((), None),
             average=stages.blank_average(self.net, self.rule, i, blank, jnp.zeros((), dtype)),
             A=A,
-            mean=jnp.zeros(batch, dtype) if stages.wants_mean(self.net, self.rule, i) else None,
+            mean=jnp.zeros(batch, dtype) if stages.needs_mean_survival(self.net, self.rule, i) else None,
             causes={},
         )
 
     def _run(self, params: Any, state: State, x: Array) -> tuple[State, Info]:
-        """The neurons move on, their traces not yet."""
+        """Advance the neurons and averages by one step. The traces stay as they are."""
         x = x.astype(jax.tree.leaves(params)[0].dtype)
-        means = [layer.mean for layer in state.layers]  # of the step before
+        means = [layer.mean for layer in state.layers]  # of the last step
         leaks = stages.leaks(bind(self.net, params))
 
         def each(layer: Layer, x: Array, current: Current) -> tuple[Array, Any]:
-            after, output, moved = self._run_layer(layer, state.layers[layer.number], x, current, leaks, means)
-            return output, (after, output, moved)
+            after, output, step = self._run_layer(layer, state.layers[layer.number], x, current, leaks, means)
+            return output, (after, output, step)
 
-        x, found = walk(self.net, params, x, self.engine, each)
-        after, outputs, moved = zip(*found, strict=True)
+        x, results = walk(self.net, params, x, self.engine, each)
+        after, outputs, steps = zip(*results, strict=True)
         o = None if state.readout is None else self.net.readout_leak * state.readout + x
-        return State(after, o), Info(outputs, x if o is None else o, tuple(map(Mixed, moved)))
+        return State(after, o), Info(outputs, x if o is None else o, tuple(map(Mixed, steps)))
 
     def _run_layer(
         self, layer: Layer, state: LayerState, x: Array, current: Current, leaks: list[Any], means: list[Array | None]
-    ) -> tuple[LayerState, Array, Moved]:
+    ) -> tuple[LayerState, Array, LayerStep]:
         net, rule, i, neuron = self.net, self.rule, layer.number, layer.neuron
         (batch, *_), rank = x.shape, len(layer.shape)
-        trained = neurons.cause_vectors(layer.kind)
+        trained = neurons.cause_vectors(layer.unbound_neuron)
         causes = neurons.cause_inputs(neuron, state.neurons, trained)
         after, output, kept = neuron.step(state.neurons, current.total)
-        at = neurons.derivatives(neuron, kept)
-        at = at._replace(A=stages.for_all_samples(at.A, output.shape), h=stages.for_all_samples(at.h, output.shape))
+        derivatives = neurons.derivatives(neuron, kept)
+        A, h = (stages.with_sample_axis(a, output.shape) for a in (derivatives.A, derivatives.h))
+        derivatives = derivatives._replace(A=A, h=h)
         average, h̄ = state.average, None
         if average is not None:
             nearest = stages.average_leaks(net, rule, i, leaks)
-            average = average.advance(at.h, nearest)
-            h̄ = average.mean(at.h, len(nearest))
-        led_here = at if state.A is None else at._replace(A=states.numbers_from(at.A, state.A))
+            average = average.advance(derivatives.h, nearest)
+            h̄ = average.mean(derivatives.h, len(nearest))
+        # The traces decay from the last step to this one, with the A of the last step.
+        last_A = derivatives.A if state.A is None else states.numbers_from(derivatives.A, state.A)
         per_sample = [stages.per_sample(mean, rank) for mean in means]
-        now, decay = stages.seen(net, rule, i, led_here, h̄, leaks, per_sample)
+        now, decay = stages.rule_inputs(net, rule, i, derivatives._replace(A=last_A), h̄, leaks, per_sample)
         decay = decay._replace(
-            leaks=stages.for_all_samples(decay.leaks, (batch, *(1,) * rank)),
-            stages=stages.for_all_samples(decay.stages, (batch, *(1,) * rank)),
+            leaks=stages.with_sample_axis(decay.leaks, (batch, *(1,) * rank)),
+            stages=stages.with_sample_axis(decay.stages, (batch, *(1,) * rank)),
         )
         after = LayerState(
             neurons=after,
             kept=state.kept,
             average=average,
-            A=None if state.A is None else states.arrays_only(at.A),
-            mean=None if state.mean is None else stages.mean_survival(net, i, at.A),
+            A=None if state.A is None else states.arrays_only(derivatives.A),
+            mean=None if state.mean is None else stages.mean_survival(net, i, derivatives.A),
             causes=state.causes,
         )
         values = {name: layer.values[name] for name in trained}
-        return after, output, Moved(x, kept, now, decay, values, causes)
+        return after, output, LayerStep(x, kept, now, decay, values, causes)
 
     def _signals(self, params: Any, info: Info, target: Array, weight: Array | None) -> tuple[Array, list[Array]]:
         """The loss, and the learning signal q of each layer."""
@@ -236,8 +240,8 @@ class Stepper:
             signals.insert(0, q)
         return loss, signals
 
-    def _below(self, i: int, q: Array, now: Now) -> Array:
-        """m: what a layer sends down is a number per neuron, so it cannot depend on the traces; blank ones do."""
+    def _below(self, i: int, q: Array, now: StepDerivatives) -> Array:
+        """The signal m that a layer sends down. It does not depend on the traces, so blank traces are enough."""
         place = self.traces[i].place
         blank = states.packed([jnp.zeros_like(q)] * neurons.state_count(place.neuron))
-        return place.local.emit(place.local.init(blank, place.filters), q, now).below
+        return place.local.emit(place.local.init(blank, place.filter_count), q, now).below

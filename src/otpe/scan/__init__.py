@@ -1,14 +1,14 @@
-"""Every loop over time in the project, but for the oracles in `testing`, which share nothing with what they judge.
+"""All loops over time. The only others are in the oracles of `testing`, which share no code with what they check.
 
-Kinds that have different floors:
+There are three kinds of loops, with different costs:
 
-`recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by
-         number, with nothing but broadcasting between them. One pass over memory; on a GPU, one kernel that walks all
-         steps with the carry in registers.
-`replace`  the same over another axis, such as that of samples, for large arrays that are updated in place.
-`loop`   anything else, such as a whole network step with an optimizer update in it.
+`recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by number, with
+         no operation between neurons except broadcasting. It reads and writes each array once. On a GPU it is one
+         kernel that loops over all steps with the carry in registers.
+`replace`  the same over another axis, such as samples, for large arrays that are updated in place.
+`loop`   any other loop, such as a whole network step with an optimizer update.
 
-Nothing outside this folder knows how the steps are executed.
+No module outside this folder knows how the steps are executed.
 """
 
 import warnings
@@ -19,18 +19,18 @@ import jax.numpy as jnp
 
 from otpe.engine import Backend
 from otpe.scan import plain
-from otpe.scan.parts import Parts, Stacked, one_step, settled
+from otpe.scan.parts import Parts, Stacked, carry_shapes, step_shapes
 from otpe.scan.plain import Carry, FixedStep, loop
 
 __all__ = ["Parts", "Stacked", "loop", "recur", "replace"]
 
 NO_KERNELS = (
-    "jax {} cannot make the kernels of otpe ({}), so plain loops run instead: the same numbers, on a GPU several times"
-    " slower. Kernels need Pallas with Triton, as in jax 0.10 to 0.12."
+    "jax {} cannot make the kernels of otpe ({}), so plain loops run instead. The results are the same, but several"
+    " times slower on a GPU. Kernels need Pallas with Triton, as in jax 0.10 to 0.12."
 )
 NO_KERNEL = (
-    "the step {!r} has no fused kernel, so a plain loop runs instead: the same numbers, on a GPU several times slower."
-    " The reason: {}."
+    "the step {!r} has no fused kernel, so a plain loop runs instead. The result is the same, but several times slower"
+    " on a GPU. The reason: {}."
 )
 
 
@@ -46,15 +46,15 @@ def recur(
     """Run an elementwise `step(fixed, carry, x_t) -> (carry, y_t)` over the leading axis of `xs`.
 
     Args:
-      step: may use numbers and shapes from around it, but no arrays: those go into `fixed`.
-      carry: arrays that broadcast to the shape of the widest, as all others here do, time aside. One number may stand
-        for an array full of it.
-      fixed: arrays that stay the same at every step.
-      reverse: the last step comes first; the outputs keep the order of time.
+      step: an elementwise function. It may use numbers and shapes from its scope, but no arrays: pass those in `fixed`.
+      carry: arrays that broadcast to the widest shape of the step, like all other arrays here, without the time axis.
+        A single number may stand for an array of equal numbers.
+      fixed: arrays that are the same at every step.
+      reverse: start with the last step. The outputs stay in order of time.
     """
     kernel = _kernel(backend, step, fixed, carry, xs, reverse=reverse)
     if kernel is None:
-        return plain.recur(step, fixed, _at_full_size(step, fixed, carry, one_step(xs)), xs, reverse=reverse)
+        return plain.recur(step, fixed, _broadcast_carry(step, fixed, carry, step_shapes(xs)), xs, reverse=reverse)
     return kernel.run(fixed, carry, xs)
 
 
@@ -63,11 +63,11 @@ def replace(
 ) -> tuple[Carry, Any, Any]:
     """Run an elementwise `step(fixed, carry, old_k, x_k) -> (carry, new_k, y_k)` over the leading axis of `old`, `xs`.
 
-    The new arrays take the place of the old ones, each number read once and written once. Otherwise like `recur`.
+    The new arrays replace the old ones. Each number is read once and written once. Otherwise like `recur`.
     """
 
-    def update(fixed: Any, carry: Any, at: Any) -> Any:
-        carry, new, y = step(fixed, carry, *at)
+    def update(fixed: Any, carry: Any, inputs: Any) -> Any:
+        carry, new, y = step(fixed, carry, *inputs)
         return carry, (new, y)
 
     kernel = _kernel(backend, update, fixed, carry, (old, xs), replaced=len(jax.tree.leaves(old)))
@@ -77,20 +77,22 @@ def replace(
     return carry, new, ys
 
 
-def _at_full_size(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
-    return jax.tree.map(lambda a, like: jnp.broadcast_to(a, like.shape), carry, settled(step, fixed, carry, x))
+def _broadcast_carry(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
+    """The initial carry, broadcast to the shapes that it has after a step."""
+    return jax.tree.map(lambda a, like: jnp.broadcast_to(a, like.shape), carry, carry_shapes(step, fixed, carry, x))
 
 
-def _kernel(backend: Backend, *given: Any, **how: Any) -> Any:
+def _kernel(backend: Backend, *arguments: Any, **settings: Any) -> Any:
+    """The kernel of a step on this backend. None, with a warning, if there is none."""
     if backend == "plain":
         return None
     try:
-        from otpe.scan import pallas  # only where it is wanted: it takes long to import, and not every platform has it
+        from otpe.scan import pallas  # imported only if needed: it is slow to import, and not on every platform
     except ImportError as error:
         warnings.warn(NO_KERNELS.format(jax.__version__, error), stacklevel=2)
         return None
-    kernel = pallas.kernel(*given, **how, interpret=backend == "interpret")
+    kernel = pallas.kernel(*arguments, **settings, interpret=backend == "interpret")
     if isinstance(kernel, pallas.NoKernel):
-        warnings.warn(NO_KERNEL.format(given[0].__name__, kernel.reason), stacklevel=2)
+        warnings.warn(NO_KERNEL.format(arguments[0].__name__, kernel.reason), stacklevel=2)
         return None
     return kernel

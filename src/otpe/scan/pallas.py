@@ -1,12 +1,12 @@
-"""Elementwise recurrences as one GPU kernel: each thread walks all time steps with its carry in registers.
+"""Elementwise recurrences as one GPU kernel: each thread loops over all time steps with its carry in registers.
 
-Every number of the carry is a lane. Lanes never talk to each other, so they are laid out flat and cut into blocks, and
-any shape will do. An array that is smaller than the lanes (one number per sample, or one for all) is read by each lane
-where broadcasting would put it. Lanes beyond the last do the work of the last one over again: the same value,
-written to the same place.
+Every number of the carry is a lane. Lanes are independent, so they are stored flat and divided into blocks, for arrays
+of any shape. If an array is smaller than the lanes (one number per sample, or one for all), each lane reads the number
+that broadcasting would give it. Lanes past the end repeat the last lane's work, so they write the same value to the
+same place.
 
-Memory is the floor: each input is read once, each output written once. The inputs of several steps are loaded before
-the first of them is used, so that many loads are under way at a time.
+Memory sets the speed limit: each input is read once and each output is written once. A kernel loads the inputs of
+several steps before it uses the first of them, so that many loads run at the same time.
 """
 
 import math
@@ -23,12 +23,12 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jax.extend.core import jaxpr_as_fun
 
-from otpe.scan.parts import Parts, Stacked, leaves, one_step, settled
+from otpe.scan.parts import Parts, Stacked, carry_shapes, leaves, step_shapes
 
-UNROLL = 10  # steps whose inputs are loaded together
-INTERPRETED_UNROLL = 2  # what interprets a kernel takes long to compile
+UNROLL = 10  # number of steps whose inputs are loaded together
+INTERPRETED_UNROLL = 2  # interpreted kernels take long to compile
 BLOCK = 128  # lanes of one program, one per thread
-PROGRAMS = 264  # rather smaller blocks than fewer programs: two for each multiprocessor of a large GPU
+PROGRAMS = 264  # use smaller blocks rather than fewer programs: two programs per multiprocessor of a large GPU
 
 
 _NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sort", "gather", "scatter", "iota", "rev")
@@ -37,25 +37,24 @@ _NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sor
 def kernel(
     step: Any, fixed: Any, carry: Any, xs: Any, *, reverse: bool = False, replaced: int = 0, interpret: bool = False
 ) -> "Kernel | NoKernel":
-    """The kernel of a step, or why there is none: see `otpe.scan.recur`.
+    """The kernel of a step, or the reason why it has none: see `otpe.scan.recur`.
 
-    There is none if the step closes over arrays, such as the learned slope of a surrogate; if its lanes talk to each
-    other, which they should not; or if it uses a function, or a 16-bit type, that kernels do not know. `interpret` runs
-    it as ordinary JAX, on any device, to test it. The first `replaced` outputs take the place of as many arrays in
-    `xs`.
+    A step has no kernel if it closes over arrays, such as the trained slope of a surrogate; if it is not elementwise;
+    or if it uses a function or a 16-bit type that kernels do not support. `interpret` runs the kernel as ordinary JAX
+    on any device, for tests. The first `replaced` outputs overwrite the first `replaced` arrays of `xs`.
     """
-    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], one_step(xs)
-    carry_0 = settled(step, fixed, carry, x_0)
-    whole, (_, y_0) = jax.make_jaxpr(step, return_shape=True)(fixed, carry_0, x_0)
-    if whole.consts:
+    steps, x_0 = jax.tree.leaves(xs)[0].shape[0], step_shapes(xs)
+    carry_0 = carry_shapes(step, fixed, carry, x_0)
+    program, (_, y_0) = jax.make_jaxpr(step, return_shape=True)(fixed, carry_0, x_0)
+    if program.consts:
         return NoKernel("it uses an array from outside of it, such as a learned slope of a surrogate")
-    if (mixing := _mixing(whole.jaxpr)) is not None:
-        return NoKernel(f"it uses {mixing!r}, in which neurons see each other")
+    if (operation := _mixing_operation(program.jaxpr)) is not None:
+        return NoKernel(f"it uses {operation!r}, in which neurons see each other")
     lanes = np.broadcast_shapes(*(a.shape for a in jax.tree.leaves((fixed, carry_0, x_0, y_0))))
     count = math.prod(lanes)
     block = _block(count)
     if replaced and count % block:
-        block = 32  # one warp, in step: a lane that repeats another's work must not find it done
+        block = 32  # one warp runs in lockstep: a lane past the end must not read what the last lane has replaced
     slots = [
         _slots((fixed, carry), lanes),
         _slots(x_0, lanes, steps),
@@ -64,22 +63,22 @@ def kernel(
     ]
     in_block = jax.tree.map(lambda a: jax.ShapeDtypeStruct((block,), a.dtype), (fixed, carry, x_0))
     try:
-        made = Kernel(
+        result = Kernel(
             _Step.of(step, in_block), *(tuple(each) for each, _ in slots), trees=tuple(tree for _, tree in slots),
             steps=steps, count=count, block=block, unroll=INTERPRETED_UNROLL if interpret else UNROLL, reverse=reverse,
             replaced=replaced, interpret=interpret,
         )  # fmt: skip
         if not interpret:
-            _try_to_lower(made.of_one_step())
-    except Exception as error:  # each missing piece fails in its own way
+            _try_to_lower(result.of_one_step())
+    except Exception as error:  # what a kernel does not support raises errors of many types
         if interpret:
             raise
         return NoKernel(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}")
-    return made
+    return result
 
 
 class NoKernel(NamedTuple):
-    """There is no kernel for a step."""
+    """A step has no kernel, for this reason."""
 
     reason: str
 
@@ -90,47 +89,47 @@ def _try_to_lower(kernel: "Kernel") -> None:
     jax.jit(kernel).trace(*arguments).lower(lowering_platforms=("cuda",))
 
 
-def _mixing(jaxpr: Any) -> str | None:
-    """An operation that is not elementwise, if there is one."""
+def _mixing_operation(jaxpr: Any) -> str | None:
+    """The name of the first operation that is not elementwise, or None."""
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name.startswith(_NOT_ELEMENTWISE) and name != "reduce_precision":
             return name
         inner = (getattr(value, "jaxpr", None) for value in equation.params.values())
-        found = next((f for j in inner if j is not None and (f := _mixing(getattr(j, "jaxpr", j)))), None)
-        if found is not None:
-            return found
+        nested = next((f for j in inner if j is not None and (f := _mixing_operation(getattr(j, "jaxpr", j)))), None)
+        if nested is not None:
+            return nested
     return None
 
 
 @dataclass(frozen=True)
 class _Step:
-    """What is done with one block of lanes. Equal to every other that does the same, whichever function said it."""
+    """The function of a kernel for one block of lanes. Two are equal if they have the same program and name."""
 
     text: str
     name: str
     jaxpr: Any = field(compare=False)
-    tree: Any = field(compare=False)  # of what comes out
+    tree: Any = field(compare=False)  # structure of the outputs
 
     @classmethod
-    def of(cls, step: Any, given: Any) -> "_Step":
-        jaxpr, out = jax.make_jaxpr(step, return_shape=True)(*given)
+    def of(cls, step: Any, arguments: Any) -> "_Step":
+        jaxpr, out = jax.make_jaxpr(step, return_shape=True)(*arguments)
         return cls(str(jaxpr), step.__name__, jaxpr, jax.tree.structure(out))
 
-    def __call__(self, *given: Any) -> Any:
-        return jax.tree.unflatten(self.tree, jaxpr_as_fun(self.jaxpr)(*jax.tree.leaves(given)))
+    def __call__(self, *arguments: Any) -> Any:
+        return jax.tree.unflatten(self.tree, jaxpr_as_fun(self.jaxpr)(*jax.tree.leaves(arguments)))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A step for all lanes and times. Equal ones are traced and compiled once."""
+    """A step for all lanes and times. Equal kernels are traced and compiled once."""
 
     step: _Step
-    before: tuple["_Slot", ...]
-    incoming: tuple["_Slot", ...]
-    after: tuple["_Slot", ...]
-    outgoing: tuple["_Slot", ...]
-    trees: tuple[Any, ...]  # of each of these
+    before: tuple["_Slot", ...]  # `fixed` and the carry before the first step
+    incoming: tuple["_Slot", ...]  # `xs`
+    after: tuple["_Slot", ...]  # the carry after the last step
+    outgoing: tuple["_Slot", ...]  # the outputs of all steps
+    trees: tuple[Any, ...]  # structure of each of these four
     steps: int
     count: int  # lanes
     block: int
@@ -140,15 +139,15 @@ class Kernel:
     interpret: bool
 
     def run(self, fixed: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        """The carry after the last step, and what came out of each."""
-        given = zip(self.before + self.incoming, (*leaves((fixed, carry))[0], *leaves(xs)[0]), strict=True)
-        results = _run(self, *(slot.flatten(a) for slot, a in given))
+        """The carry after the last step, and the outputs of all steps."""
+        inputs = zip(self.before + self.incoming, (*leaves((fixed, carry))[0], *leaves(xs)[0]), strict=True)
+        results = _run(self, *(slot.flatten(a) for slot, a in inputs))
         whole = [slot.restore(r) for slot, r in zip(self.after + self.outgoing, results, strict=True)]
         carry, ys = whole[: len(self.after)], whole[len(self.after) :]
         return jax.tree.unflatten(self.trees[2], carry), jax.tree.unflatten(self.trees[3], ys)
 
     def of_one_step(self) -> "Kernel":
-        """Which shows all that there is in it."""
+        """The same kernel for one step. If it can be lowered, the kernel for all steps can be lowered too."""
         incoming, outgoing = (tuple(replace(s, steps=1) for s in slots) for slots in (self.incoming, self.outgoing))
         return replace(self, incoming=incoming, outgoing=outgoing, steps=1)
 
@@ -164,17 +163,17 @@ class Kernel:
         )(*arrays)
 
     def _walk(self, *refs: Any) -> None:
-        """One block of lanes through all steps."""
+        """Run one block of lanes through all steps."""
         lane = pl.program_id(0) * self.block + jnp.arange(self.block)
         if self.count % self.block:
             lane = jnp.minimum(lane, self.count - 1)
-        given, (before_tree, in_tree, *_) = iter(refs), self.trees
+        remaining, (before_tree, in_tree, *_) = iter(refs), self.trees
         before_refs, x_refs, after_refs, y_refs = (
-            [next(given) for _ in slots] for slots in (self.before, self.incoming, self.after, self.outgoing)
+            [next(remaining) for _ in slots] for slots in (self.before, self.incoming, self.after, self.outgoing)
         )
         fixed, state = jax.tree.unflatten(before_tree, _load(self.before, before_refs, lane))
 
-        def stretch(start: Any, length: int, state: Any) -> Any:
+        def run_steps(start: Any, length: int, state: Any) -> Any:
             times = [self.steps - 1 - start - k if self.reverse else start + k for k in range(length)]
             loaded = [jax.tree.unflatten(in_tree, _load(self.incoming, x_refs, lane, t)) for t in times]
             for t, x_t in zip(times, loaded, strict=True):
@@ -184,22 +183,22 @@ class Kernel:
 
         unroll, rounds = self.unroll, self.steps // self.unroll
         if rounds:
-            state = jax.lax.fori_loop(0, rounds, lambda k, state: stretch(k * unroll, unroll, state), state)
-        state = stretch(rounds * unroll, self.steps % unroll, state)
+            state = jax.lax.fori_loop(0, rounds, lambda k, state: run_steps(k * unroll, unroll, state), state)
+        state = run_steps(rounds * unroll, self.steps % unroll, state)
         _store(self.after, after_refs, state, lane)
 
 
 @partial(jax.jit, static_argnums=0)
 def _run(kernel: Kernel, *arrays: Array) -> list[Array]:
-    """A program of its own: it stands once in the program around it, however often it is called."""
+    """A jitted call, so that the surrounding program contains the kernel once, for any number of calls."""
     return kernel(*arrays)
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where the lanes find their numbers of one array."""
+    """Where the lanes read and write their numbers of one array."""
 
-    shape: tuple[int, ...]  # at one step, without parts; broadcasts to that of the lanes
+    shape: tuple[int, ...]  # at one step, without parts; broadcasts to the shape of the lanes
     lanes: tuple[int, ...]
     dtype: Any
     steps: int | None  # None for an array without a time axis
@@ -207,14 +206,16 @@ class _Slot:
 
     @property
     def memory(self) -> tuple[int, ...]:
-        """Its shape as the kernel sees it: flat, time aside."""
+        """The shape of the array as the kernel sees it: flat, except for the time axis."""
         size = math.prod(self.shape) * (self.parts or 1)
         return (size,) if self.steps is None else (self.steps, size)
 
     def flatten(self, a: Any) -> Array:
+        """The array in the shape that the kernel sees."""
         return jnp.reshape(a.array if isinstance(a, Stacked) else a, self.memory)
 
     def restore(self, a: Array) -> Any:
+        """The inverse of `flatten`."""
         time = () if self.steps is None else (self.steps,)
         if self.parts is None:
             return a.reshape(*time, *self.shape)
@@ -233,6 +234,7 @@ class _Slot:
             ref[(*t, self._index_of_part(lane, k))] = part
 
     def _index(self, lane: Array) -> Array:
+        """The position of each lane's number in the flat array."""
         if self.shape == self.lanes:
             return lane
         index, stride, inner = jnp.zeros_like(lane), 1, 1
@@ -244,18 +246,19 @@ class _Slot:
         return index
 
     def _index_of_part(self, lane: Array, part: int) -> Array:
-        """Parts lie behind the first axis: [B, parts, *out]."""
+        """The position of each lane's number of one part. The axis of parts is the second: [B, parts, *out]."""
         row = math.prod(self.shape[1:])
         return lane + lane // row * (row * ((self.parts or 1) - 1)) + part * row
 
 
 def _slots(tree: Any, lanes: tuple[int, ...], steps: int | None = None) -> tuple[list[_Slot], Any]:
+    """A slot for each array of a tree, and the structure of the tree."""
     arrays, structure = leaves(tree)
     slots = []
     for a in arrays:
         parts = len(a.arrays) if isinstance(a, Parts) else None
-        like = a.arrays[0] if isinstance(a, Parts) else a
-        slots.append(_Slot(like.shape, lanes, like.dtype, steps, parts))
+        array = a.arrays[0] if isinstance(a, Parts) else a
+        slots.append(_Slot(array.shape, lanes, array.dtype, steps, parts))
     return slots, structure
 
 
@@ -269,6 +272,7 @@ def _store(slots: Sequence[_Slot], refs: list[Any], values: Any, lane: Array, *t
 
 
 def _block(count: int) -> int:
+    """The number of lanes per block, smaller if there would be fewer than `PROGRAMS` blocks."""
     block = BLOCK
     while block > 32 and count < block * PROGRAMS:
         block //= 2

@@ -1,7 +1,7 @@
-"""Numbers kept as a sum of parts, side by side in one array.
+"""Numbers that are stored as a sum of parts, side by side in one array.
 
-A matrix product of several parts is one product with a wider matrix, if the parts lie side by side. So a recurrence may
-read `Stacked` arrays and write `Parts` without a copy in between:
+A matrix product of several parts is one product with a wider matrix, if the parts are side by side in memory. So a
+recurrence may read `Stacked` arrays and write `Parts` without a copy:
 
     in memory, all steps        Stacked([T, B, parts, *out])
     inside a step               Parts((a, b, …)), each [B, *out]
@@ -20,7 +20,7 @@ class Parts(NamedTuple):
 
     @property
     def total(self) -> Array:
-        """Their sum, the smallest first: by convention the largest part comes first."""
+        """The sum of the parts, added from the smallest to the largest. By convention the largest part comes first."""
         total, *rest = reversed(self.arrays)
         for part in rest:
             total = total + part
@@ -34,12 +34,12 @@ class Stacked(NamedTuple):
 
 
 def leaves(tree: Any) -> tuple[list[Any], Any]:
-    """The arrays of a tree and its structure, parts that belong together being one leaf."""
+    """The arrays of a tree and its structure. A `Parts` or `Stacked` is one leaf."""
     return jax.tree.flatten(tree, is_leaf=lambda a: isinstance(a, Parts | Stacked))
 
 
-def one_step(xs: Any) -> Any:
-    """The shapes that a step sees."""
+def step_shapes(xs: Any) -> Any:
+    """The shapes of the inputs at one step."""
 
     def struct(shape: tuple[int, ...], a: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, a.dtype)
@@ -54,11 +54,11 @@ def one_step(xs: Any) -> Any:
     return jax.tree.unflatten(structure, [one(a) for a in arrays])
 
 
-def settled(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
-    """The shapes of a carry once it has gone through the step: a single number grows to an array on the way."""
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), carry)
+def carry_shapes(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
+    """The shapes of a carry after enough steps: a single number becomes an array when it meets one."""
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), carry)
     while True:
-        after, _ = jax.eval_shape(step, fixed, like, x)
-        if jax.tree.map(jax.numpy.shape, after) == jax.tree.map(jax.numpy.shape, like):
-            return like
-        like = jax.tree.map(lambda a, b: jax.ShapeDtypeStruct(b.shape, a.dtype), like, after)
+        after, _ = jax.eval_shape(step, fixed, shapes, x)
+        if jax.tree.map(jax.numpy.shape, after) == jax.tree.map(jax.numpy.shape, shapes):
+            return shapes
+        shapes = jax.tree.map(lambda a, b: jax.ShapeDtypeStruct(b.shape, a.dtype), shapes, after)

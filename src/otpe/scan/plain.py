@@ -40,6 +40,7 @@ def loop(step: Step[Carry], carry: Carry, xs: Any, *, reverse: bool = False) -> 
 
 
 def _map(change: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to each array of a tree. `Parts` and `Stacked` count as one array."""
     arrays, structure = leaves(tree)
     return jax.tree.unflatten(structure, [change(a) for a in arrays])
 

@@ -41,7 +41,7 @@ class Prequential:
     def __init__(self, classes: int, window: int = 1000, points: int = 2000) -> None:
         self.classes, self.window = check.count("classes", classes), check.count("window", window)
         self.points = check.count("points", points)
-        memory.refuse_more("a score", 16 * classes + 8 * window, {"classes": classes, "window": window}, memory.host())
+        memory.check_fits("a score", 16 * classes + 8 * window, {"classes": classes, "window": window}, memory.host())
         self.steps = 0  # of the stream
         self.labelled = 0
         self.right = 0

@@ -266,7 +266,7 @@ def check_fits(how: How) -> None:
         prod(shape) for shape in (how.net.layers[0].in_shape, *(n.out_shape for n in how.net.layers))
     )
     given = {"hidden": tuple(hidden), "units": units, "classes": classes}
-    memory.refuse_more("what the learner remembers", _remembered(how), given)
+    memory.check_fits("what the learner remembers", _remembered(how), given)
 
 
 @lru_cache(maxsize=64)

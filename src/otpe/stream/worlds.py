@@ -83,7 +83,7 @@ def samples(data: Dataset, seed: int = 0, block: int = 64) -> Iterator[Step]:
     """Sample after sample, for ever, each a sequence of its own; drawn in blocks."""
     seed, block = check.whole("seed", seed, 2**32), check.count("block", block)
     given = {"time_steps": data.steps, "units": data.units, "block": block}
-    memory.refuse_more("the samples that are drawn at once", 4 * block * data.steps * data.units, given, memory.host())
+    memory.check_fits("the samples that are drawn at once", 4 * block * data.steps * data.units, given, memory.host())
     return _samples(data, seed, block)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of a mini-batch, and training online through one."""
+"""Gradients of a mini-batch, and online training on one."""
 
 from otpe.training.offline import gradients
 from otpe.training.online import online_pass

@@ -18,9 +18,9 @@ from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule_and_loss
 
 Form = Literal["whole", "steps"]
-MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks and computed twice
-ROWS = 1280  # time steps times samples that a CPU works on at a time
-ON_A_GRID = 2**18  # the same times neurons, for layers on a grid: their products are large for a single step already
+MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks, and each chunk is computed twice
+ROWS = 1280  # time steps times samples per chunk on a CPU
+ROWS_TIMES_NEURONS = 2**18  # limit for layers on a grid, whose products are large even for a single step
 
 
 def gradients(
@@ -38,21 +38,21 @@ def gradients(
     precision: Precision = "float32",
     backend: Backend = "auto",
 ) -> tuple[Array, tuple[Any, ...]]:
-    """The loss of a mini-batch, mean over time and samples, and its gradient by a learning rule.
+    """The loss of a mini-batch, as a mean over time and samples, and its gradient by a learning rule.
 
     Args:
-      spikes: input spikes [T, B, n_in], time first; counts are allowed. As bool or uint8 they are fastest on a GPU.
-      labels: whole numbers [B], or [T, B] for a label per time step; for some losses real numbers [B, C] or [T, B, C].
-      mask: true [T, B] where a sample has time steps of its own; the mean is over those (`SpikeBatch.mask`).
-      rule: a name from `otpe.rules()`, or a composition of your own.
+      spikes: input spikes [T, B, n_in], time first. Spike counts are allowed. On a GPU, bool and uint8 are fastest.
+      labels: whole numbers [B], or [T, B] for a label per time step. Some losses take real numbers [B, C] or [T, B, C].
+      mask: [T, B], true for the time steps that belong to a sample (`SpikeBatch.mask`). The mean is over these steps.
+      rule: a name from `otpe.rules()`, or your own composition.
       loss: "spikes", "leaky", "membrane", "mse", a function f(logits [B, C], target) -> [B], or an `otpe.Loss`; see
-        `otpe.losses`. By default cross-entropy on what the rule's readout says.
-      form: "whole" filters the whole sequence backwards in time, the fast one; "steps" sums the per-step form.
-        The same gradient from both. By default "whole", where the rule has it.
+        `otpe.losses`. The default is the cross-entropy of the rule's readout.
+      form: "whole" filters the whole sequence backwards in time and is fast. "steps" sums the per-step form. Both give
+        the same gradient. The default is "whole" if the rule has it.
       traces: for `form="steps"`, see `otpe.stepper`.
-      chunk: for `form="whole"`, how many steps to keep in memory at a time; the rest is computed again when needed.
-        The same gradient. By default all, or as many as fit in about 1 GiB.
-      precision: of matrix products on a GPU: "float32", "tf32" or "bf16", the fastest and least exact.
+      chunk: for `form="whole"`, the number of time steps to keep in memory at once. Other steps are computed again when
+        needed. Does not change gradients. The default is all steps, or as many as fit in about 1 GiB.
+      precision: of matrix products on a GPU: "float32", "tf32" or "bf16". "bf16" is the fastest and least exact.
       backend: "auto", "plain" or "pallas", see `otpe.engine`.
 
     Returns:
@@ -65,35 +65,37 @@ def gradients(
     weight = () if mask is None else (_shares(check.mask(mask, *x.shape[:2]), params),)
     check.one_of("traces", traces, get_args(TraceChoice))
     check.count("chunk", 1 if chunk is None else chunk)
-    form, how = _form(rule, form), engine(backend, precision, params)
+    form, chosen_engine = _form(rule, form), engine(backend, precision, params)
     if form == "steps" and chunk is not None:
         raise ValueError(f"chunk is {chunk}, but form='steps' keeps no sequence to cut. Leave chunk out.")
     if form == "whole":
-        return _whole(_plan(whole.Plan(net, rule, loss), how, chunk, params, x), how, params, x, y, *weight)
-    return _steps(net, rule, loss, how, traces, params, x, y, *weight)
+        plan = _plan(whole.Plan(net, rule, loss), chosen_engine, chunk, params, x)
+        return _whole(plan, chosen_engine, params, x, y, *weight)
+    return _steps(net, rule, loss, chosen_engine, traces, params, x, y, *weight)
 
 
 def _shares(mask: Array, params: Any) -> Array:
-    """What each step of each sample has of the mean."""
+    """The weight of each step of each sample in the mean."""
     return mask.astype(jax.tree.leaves(params)[0].dtype) / mask.sum()
 
 
-def _plan(plan: whole.Plan, how: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
-    """How many steps at a time, if not all."""
+def _plan(plan: whole.Plan, engine: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
+    """Set the number of steps per chunk, if a chunk should not be the whole sequence."""
     steps, batch = x.shape[:2]
     neurons = sum(math.prod(layer.out_shape) for layer in plan.net.layers)
-    numbers = 4 * neurons  # per neuron about s, v, ḡ and q
-    step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
-    if chunk is not None or steps * step > MEMORY:
-        return plan._replace(chunk=chunk or max(1, MEMORY // step))
+    numbers = 4 * neurons  # about s, v, ḡ and q of each neuron
+    bytes_per_step = batch * numbers * jax.tree.leaves(params)[0].dtype.itemsize
+    if chunk is not None or steps * bytes_per_step > MEMORY:
+        return plan._replace(chunk=chunk or max(1, MEMORY // bytes_per_step))
     flat = all(len(layer.out_shape) == 1 for layer in plan.net.layers)
-    rows = ROWS if flat else ON_A_GRID // neurons
-    if how.backend == "plain" and steps * batch > rows:
+    rows = ROWS if flat else ROWS_TIMES_NEURONS // neurons
+    if engine.backend == "plain" and steps * batch > rows:
         return plan._replace(chunk=max(1, rows // batch), keep=True)
     return plan
 
 
 def _form(rule: Rule, form: Form | None) -> Form:
+    """The form to use. Raises ValueError if the rule does not have it."""
     has = {"whole": rule.has_whole, "steps": rule.has_steps}
     if form is None:
         return "whole" if has["whole"] else "steps"
@@ -114,7 +116,7 @@ def _steps(
     net: Network,
     rule: Rule,
     loss: Loss,
-    how: Engine,
+    engine: Engine,
     traces: TraceChoice,
     params: Any,
     x: Array,
@@ -123,10 +125,10 @@ def _steps(
 ) -> tuple[Array, tuple[Any, ...]]:
     (steps, batch), dtype = x.shape[:2], jax.tree.leaves(params)[0].dtype
     narrow, timed = x.dtype.itemsize == 1, is_timed(y)
-    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(how))
+    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(engine))
 
-    def add_step(carry: Any, at: Any) -> Any:
-        (state, total), (x_t, y_t, w_t) = carry, at
+    def add_step(carry: Any, inputs: Any) -> Any:
+        (state, total), (x_t, y_t, w_t) = carry, inputs
         state, _, value, grads = step_form.learn(params, state, x_t, y_t if timed else y, w_t)
         share = steps if weight is None else 1
         return (state, jax.tree.map(lambda a, b: a + b / share, total, (value, grads))), None

@@ -20,7 +20,7 @@ from otpe.rulebook.named import rule_and_loss
 from otpe.rulebook.rule import StepForm
 from otpe.training.optimizer import ByValue
 
-QUARTERS = 4  # more would save little, and compile longer
+SEGMENTS = 4  # more segments would save little time and compile longer
 
 
 def online_pass(
@@ -40,20 +40,21 @@ def online_pass(
     backend: Backend = "auto",
     donate: bool = False,
 ) -> tuple[Any, Any, Array]:
-    """Learn from one mini-batch step by step: every time step's loss makes one optimizer update.
+    """Learn from one mini-batch step by step: each time step's loss makes one optimizer update.
 
-    Membranes and traces start at rest. Arguments as in `otpe.gradients`, and
+    Neurons and traces start at rest. Arguments not listed here are as in `otpe.gradients`.
 
-      mask: true [T, B] where a sample has time steps of its own. A step's loss is the mean over the samples that are
-        still running; where none is, nothing is updated.
+    Args:
+      mask: [T, B], true for the time steps that belong to a sample. The loss of a step is the mean over the samples
+        that are still running. A step without such a sample makes no update.
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
       optimizer: any optax optimizer.
-      loss: as in `otpe.gradients`.
-      every: update after this many time steps, by the gradient of their mean loss; what is left at the end makes an
-        update too. As many as there are time steps: one update, by the gradient of `otpe.gradients`.
-      traces: how rules with a trace per weight keep it, see `otpe.stepper`.
-      precision, backend: as in `otpe.gradients`.
-      donate: let the new parameters and optimizer state take the place of those given, which cannot be used any more.
+      every: number of time steps per update. An update uses the gradient of their mean loss. The steps left over at
+        the end also make an update. If `every` is the number of time steps, there is one update, with the gradient of
+        `otpe.gradients`.
+      traces: how a rule with a trace per weight stores it, see `otpe.stepper`.
+      donate: let the new parameters and optimizer state reuse the memory of the given ones. The given ones can then
+        not be used again.
 
     Returns:
       The new parameters, the new optimizer state, and the loss of each step [T].
@@ -68,9 +69,9 @@ def online_pass(
     check.flag("donate", donate)
     every = min(check.count("every", every), x.shape[0])
     check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
-    how = engine(backend, precision, params)
+    chosen_engine = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
-    return learn(net, rule, loss, ByValue(optimizer), every, traces, how, params, opt_state, x, y, running)
+    return learn(net, rule, loss, ByValue(optimizer), every, traces, chosen_engine, params, opt_state, x, y, running)
 
 
 def _learn_online(
@@ -80,7 +81,7 @@ def _learn_online(
     optimizer: ByValue,
     every: int,
     traces: TraceChoice,
-    how: Engine,
+    engine: Engine,
     params: Any,
     opt_state: Any,
     x: Array,
@@ -88,48 +89,48 @@ def _learn_online(
     running: Array | None,
 ) -> tuple[Any, Any, Array]:
     (steps, batch), narrow = x.shape[:2], x.dtype.itemsize == 1
-    update = optax.with_extra_args_support(optimizer.value).update  # some optimizers look at the loss
-    choice = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(how))
+    update = optax.with_extra_args_support(optimizer.value).update  # some optimizers need the loss
+    step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(engine))
     timed = is_timed(y)
 
     def learn(form: StepForm, carry: Any, group: Any) -> tuple[Any, Array]:
-        """One update, by the mean loss of a group of steps."""
+        """One update, with the gradient of the mean loss of a group of steps."""
         if every == 1:
             group = jax.tree.map(lambda a: a[None], group)
-        (params, opt_state, state), (_, _, running_then) = carry, group
+        (params, opt_state, state), (_, _, group_running) = carry, group
         state, losses, mean, grads = _gradient(form, params, state, None if timed else y, *group)
         updates, new_opt_state = update(grads, opt_state, params, value=mean)
         learned = (optax.apply_updates(params, updates), new_opt_state)
-        if running_then is not None:  # momentum would go on moving weights after the last sample has ended
-            learned = jax.tree.map(partial(jnp.where, running_then.any()), learned, (params, opt_state))
+        if group_running is not None:  # without running samples, momentum must not change the weights
+            learned = jax.tree.map(partial(jnp.where, group_running.any()), learned, (params, opt_state))
         return (*learned, state), losses
 
-    losses, stretches = [], _stretches(choice, steps, every)
-    state = choice.remembering(stretches[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
-    for stretch in stretches:
-        form = choice.remembering(stretch.stop)
-        groups = jax.tree.map(partial(_grouped, stretch, every), (x, y if timed else None, running))
-        (params, opt_state, state), more = scan.loop(
+    losses, segments = [], _segments(step_form, steps, every)
+    state = step_form.remembering(segments[0].stop).init(batch, jax.tree.leaves(params)[0].dtype)
+    for segment in segments:
+        form = step_form.remembering(segment.stop)
+        groups = jax.tree.map(partial(_grouped, segment, every), (x, y if timed else None, running))
+        (params, opt_state, state), segment_losses = scan.loop(
             partial(learn, form), (params, opt_state, form.widen(state)), groups
         )
-        losses.append(more.reshape(-1))
+        losses.append(segment_losses.reshape(-1))
     return params, opt_state, jnp.concatenate(losses)
 
 
 def _gradient(
     form: StepForm, params: Any, state: Any, y: Array | None, x: Array, ys: Array | None, running: Array | None
 ) -> tuple[Any, Array, Array, Any]:
-    """The state after a group of steps [k, B, …], the loss of each of them, their mean and its gradient.
+    """The state after a group of steps [k, B, …], the loss of each step, the mean loss and its gradient.
 
-    The target is `y` at every step, or `ys`, one for each.
+    The target is `y` at every step, or if `ys` is given, one entry of `ys` per step.
     """
     group = len(x)
-    own = None if running is None else running.sum(1)  # samples that are still running, [k]
-    shares = jnp.full(group, 1 / group) if own is None else own / jnp.maximum(own.sum(), 1)
+    counts = None if running is None else running.sum(1)  # samples that are still running, [k]
+    shares = jnp.full(group, 1 / group) if counts is None else counts / jnp.maximum(counts.sum(), 1)
     shares = shares.astype(jax.tree.leaves(params)[0].dtype)
 
-    def one(state: Any, at: Any) -> Any:
-        x_t, y_t, running_t = at
+    def one(state: Any, inputs: Any) -> Any:
+        x_t, y_t, running_t = inputs
         weight = None if running_t is None else _shares(running_t, params)
         state, _, loss, grads = form.learn(params, state, x_t, y if y_t is None else y_t, weight)  # type: ignore[arg-type]
         return state, (loss, grads)
@@ -138,9 +139,9 @@ def _gradient(
         state, (loss, grads) = one(state, jax.tree.map(lambda a: a[0], (x, ys, running)))
         return state, loss[None], loss, grads
 
-    def add(carry: Any, at: Any) -> Any:
-        (state, total), (share, *now) = carry, at
-        state, (loss, grads) = one(state, now)
+    def add(carry: Any, inputs: Any) -> Any:
+        (state, total), (share, *step) = carry, inputs
+        state, (loss, grads) = one(state, step)
         return (state, jax.tree.map(lambda a, b: a + share * b, total, grads)), loss
 
     (state, grads), losses = scan.loop(add, (state, jax.tree.map(jnp.zeros_like, params)), (shares, x, ys, running))
@@ -152,27 +153,27 @@ _online_pass_in_place = jax.jit(_learn_online, static_argnums=(0, 1, 2, 3, 4, 5,
 
 
 def _shares(running: Array, params: Any) -> Array:
-    """What each sample [B] has of the mean over those that are still running."""
+    """The weight of each sample [B] in the mean over the samples that are still running."""
     return running.astype(jax.tree.leaves(params)[0].dtype) / jnp.maximum(running.sum(), 1)
 
 
-def _grouped(stretch: slice, every: int, sequence: Array) -> Array:
-    """[groups, steps of each, …]: those of a stretch, which has only whole groups or is a shorter one by itself.
+def _grouped(segment: slice, every: int, sequence: Array) -> Array:
+    """The groups of a segment: [groups, steps per group, …]. A segment has whole groups only, or one shorter group.
 
-    Single steps stay as they are, [steps, …]: an axis more would be a copy of the whole sequence.
+    For `every` 1 the shape stays [steps, …], because another axis would need a copy of the whole sequence.
     """
-    part = sequence[stretch]
+    part = sequence[segment]
     if every == 1:
         return part
     return part.reshape(-1, min(every, len(part)), *part.shape[1:])
 
 
-def _stretches(form: StepForm, steps: int, every: int) -> list[slice]:
-    """Parts of a sequence with only whole groups of steps, but for a shorter group at the end, alone.
+def _segments(form: StepForm, steps: int, every: int) -> list[slice]:
+    """Cut a sequence into segments with whole groups of steps. A shorter group at the end is its own segment.
 
-    Where rows are added as the sequence goes on, a quarter of them at a time: early steps then pay for what there is to
-    remember, not for what there will be.
+    If the form remembers a growing number of steps, there is one segment per quarter of the sequence. Early steps then
+    cost only as much as the steps before them.
     """
     whole = steps // every
-    cuts = [round(k * whole / QUARTERS) for k in range(QUARTERS + 1)] if form.grows else [0, whole]
+    cuts = [round(k * whole / SEGMENTS) for k in range(SEGMENTS + 1)] if form.grows else [0, whole]
     return [slice(a, b) for a, b in pairwise([*(cut * every for cut in cuts), steps]) if b > a]

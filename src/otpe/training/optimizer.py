@@ -1,7 +1,7 @@
-"""Optimizers as values.
+"""Optimizers that are equal if their settings are equal.
 
-An optax optimizer is a pair of closures, and two of them built from the same numbers compare different. As an argument
-that decides what is compiled, `optax.adamax(1e-3)` written inside a loop would compile anew in every round.
+An optax optimizer is a pair of closures. Two optimizers with the same settings are therefore not equal. If
+`optax.adamax(1e-3)` were a static argument and written inside a loop, JAX would compile again in every iteration.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ import optax
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """An optimizer that equals another if both are optax's, or ours, and have the same plain numbers inside.
+    """An optimizer that equals another if both come from optax or otpe and contain the same plain numbers.
 
-    Whatever else is inside (an array, an object, a function of the user's own) counts as equal only to itself.
+    Any other content (an array, an object, a user's function) is equal only to itself.
     """
 
     value: optax.GradientTransformation
@@ -33,21 +33,21 @@ class ByValue:
         return hash(self.key)
 
 
-class _Same:
-    """Equal to itself alone, and keeps what it stands for alive, so that its id is not given away."""
+class _ById:
+    """Equal only to itself. It holds a reference to its object, so that no other object gets the same id."""
 
-    def __init__(self, what: Any) -> None:
-        self.what = what
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.what is other.what
+        return isinstance(other, _ById) and self.value is other.value
 
     def __hash__(self) -> int:
-        return id(self.what)
+        return id(self.value)
 
 
 def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
-    """What two equal parts have in common. `outer` are the functions around it, in case one of them holds itself."""
+    """A key that is equal for equal parts. `outer` are the functions that contain this part, to end recursion."""
     if part is None or isinstance(part, bool | str):
         return type(part), part
     if isinstance(part, int | float):
@@ -57,18 +57,19 @@ def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
     if isinstance(part, tuple | list):
         return type(part), tuple(_key(item, outer) for item in part)
     if isinstance(part, FunctionType) and part.__module__.startswith(("optax.", "otpe.")) and part not in outer:
-        # A user's function may read a global that changes under it; these do not.
+        # A user's function may read a global variable that changes. Functions of optax and otpe do not.
         inside = (tuple(map(_contents, part.__closure__ or ())), part.__defaults__, part.__kwdefaults__)
         return part.__code__, _key(inside, (*outer, part))
     if isinstance(part, dict):
         return dict, tuple((name, _key(item, outer)) for name, item in part.items())
     if isinstance(part, partial):
         return partial, _key((part.func, part.args, part.keywords), outer)
-    return _Same(part)
+    return _ById(part)
 
 
 def _contents(cell: CellType) -> Any:
+    """The value in a closure's cell, None if the cell is empty."""
     try:
         return cell.cell_contents
-    except ValueError:  # an empty cell: a name that was never given a value
+    except ValueError:  # the name was never assigned a value
         return None

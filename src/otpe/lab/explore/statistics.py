@@ -125,7 +125,7 @@ def durations(events: Events) -> np.ndarray:
 def check_size(split: Split) -> None:
     """Do the means of every class and unit fit into memory?"""
     given = {"units": split.units, "classes": len(split.events.names)}
-    memory.refuse_more("the means of each unit in each class", 16 * prod(given.values()), given, memory.host())
+    memory.check_fits("the means of each unit in each class", 16 * prod(given.values()), given, memory.host())
 
 
 def mean_spikes(events: Events, units: int) -> np.ndarray:

@@ -201,23 +201,21 @@ def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: ByVal
     inputs = {"size": config.size} if config.dataset == SHAPES else {"units": units}  # as the setting is called
     network = {"hidden": widths[:-1], **inputs, "classes": classes, "seeds": seeds}
     states = seeds * 2 * _state(net, optimizer)
-    memory.refuse_more("the weights and the state of the optimizer", states, network)
+    memory.check_fits("the weights and the state of the optimizer", states, network)
     samples = {"batch": batch, _name_of_steps(config): steps, "seeds": seeds}
     least = states + seeds * steps * batch * units
-    memory.refuse_more("a mini-batch of spikes, with the weights,", least, {**samples, **inputs})
+    memory.check_fits("a mini-batch of spikes, with the weights,", least, {**samples, **inputs})
     if config.mode == "online" or not rule.has_whole:
         traces = config.traces if config.mode == "online" else "auto"
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
         form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=True, **how)
         state = memory.size(jax.eval_shape(lambda: form.init(batch, jnp.float32)))
-        memory.refuse_more(f"what {rule.name} keeps of each sample", least + seeds * state, {**network, **samples})
+        memory.check_fits(f"what {rule.name} keeps of each sample", least + seeds * state, {**network, **samples})
     if config.dataset in DRAWN:
         together = min(batch, max(config.valid_samples, config.test_samples))
         spikes = seeds * steps * together * max(widths)
         samples = {**samples, "batch": together}
-        memory.refuse_more(
-            "the spikes of a layer in an evaluation", states + spikes, {**samples, "hidden": widths[:-1]}
-        )
+        memory.check_fits("the spikes of a layer in an evaluation", states + spikes, {**samples, "hidden": widths[:-1]})
 
 
 @lru_cache(maxsize=64)

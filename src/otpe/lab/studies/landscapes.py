@@ -191,17 +191,17 @@ def prepared_landscape(
 
 def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
     """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
-    memory.refuse_more("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
+    memory.check_fits("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
     if config.dataset in DRAWN:
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
-        memory.refuse_more("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
+        memory.check_fits("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
     net = checks.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
     kept = config.steps // config.snapshots + 1
     given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}
     weights = kept * config.seeds * task.weights(net)
-    memory.refuse_more("the weights along the way of a rule", weights, given, memory.host())
+    memory.check_fits("the weights along the way of a rule", weights, given, memory.host())
 
 
 def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
