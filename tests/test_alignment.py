@@ -31,7 +31,7 @@ def test_the_exact_rule_is_aligned_with_itself():
         np.testing.assert_allclose(jax.tree.leaves((found[name].layers, found[name].size)), 1, rtol=1e-10)
 
 
-def test_all_local_rules_by_default():
+def test_alignment_measures_all_local_rules_by_default():
     found = otpe.alignment(*scenario())
     assert set(found) == set(otpe.rules()) - {"bptt", "rtrl"}
     assert found["ostl"].layers[0].kernel.shape == ()
@@ -49,13 +49,13 @@ def test_otpe_points_closer_than_ostl_in_hidden_layers_and_deep_otpe_closer_stil
     assert max(mean["ottt"], mean["ostl"]) < mean["otpe"] < mean["deep-otpe"], mean
 
 
-def test_a_silent_network_has_no_direction():
+def test_alignment_of_a_silent_network_is_nan():
     net = otpe.dense([4, 5, 3], surrogate=otpe.triangular(0.1))
     params = net.init(jax.random.key(0))
     found = otpe.alignment(net, params, np.zeros((5, 2, 4)), [0, 1], rules=("otpe",))
     assert np.isnan(found["otpe"].model)
 
 
-def test_unknown_rule():
+def test_an_unknown_rule_is_refused_with_the_nearest_name():
     with pytest.raises(ValueError, match="Did you mean 'otpe'"):
         otpe.alignment(*scenario(), rules=("otpee",))

@@ -25,7 +25,7 @@ ONE = replace(TOY, rules=("ottt",), modes=("step",))
 # The plan
 
 
-def test_a_place_on_several_axes_is_measured_once():
+def test_a_point_on_several_axes_is_measured_once():
     found = plan.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
     assert found == {
         plan.Place((3, 3, 3), 4, 2): {"width": 3},
@@ -35,12 +35,12 @@ def test_a_place_on_several_axes_is_measured_once():
     }
 
 
-def test_without_axes_the_base_is_measured():
+def test_without_axes_only_the_base_point_is_measured():
     base = replace(TOY, sizes=(7, 5, 3), widths=())
     assert plan.places(base) == {plan.Place((7, 5, 3), 4, 2): {}}
 
 
-def test_rules_without_a_mode_are_not_asked_for_it():
+def test_rules_are_measured_only_in_the_modes_they_have():
     heats = plan.heats(plan.checked(TOY), {"traces": "dense"})
     assert [[(p.rule, p.mode) for p in heat.points] for heat in heats[1:3]] == [
         [("bptt", "offline"), ("otpe", "offline")], [("otpe", "step")],
@@ -48,7 +48,7 @@ def test_rules_without_a_mode_are_not_asked_for_it():
     assert all(point.options == {"traces": "dense"} for heat in heats for point in heat.points)
 
 
-def test_quick_changes_only_what_was_left_alone():
+def test_quick_changes_only_settings_that_were_not_given():
     quick = BenchConfig(quick=True, widths=(3,), rules=("otpe", "otpe")).resolved()
     assert quick.widths == (3,)
     assert quick.rules == ("otpe", "otpe")
@@ -56,21 +56,21 @@ def test_quick_changes_only_what_was_left_alone():
     assert BenchConfig().resolved() == BenchConfig()
 
 
-def test_the_line_that_asks_for_the_same():
+def test_the_command_line_rebuilds_the_settings():
     assert BenchConfig().command() == "otpe bench"
     assert BenchConfig(quick=True).resolved().command() == "otpe bench --quick"
     config = replace(BenchConfig(), modes=("step",), base_steps=7, widths=(), seconds=0.5, out=Path("elsewhere"))
     assert config.command() == "otpe bench --modes step --base-steps 7 --widths --seconds 0.5"
 
 
-def test_all_rules_but_the_one_that_does_not_scale():
+def test_the_default_rules_are_all_but_the_one_that_does_not_scale():
     assert plan.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
 
 
 # Files
 
 
-def test_numbers_are_never_given_twice(tmp_path):
+def test_numbers_of_result_files_are_never_used_twice(tmp_path):
     (tmp_path / "bench-007.json").write_text("old")
     (tmp_path / "bench-notes.json").write_text("mine")
     assert files.claim(tmp_path, "bench", ".json").name == "bench-008.json"
@@ -78,7 +78,7 @@ def test_numbers_are_never_given_twice(tmp_path):
     assert (tmp_path / "bench-007.json").read_text() == "old"
 
 
-def test_two_at_once_get_different_numbers(tmp_path, monkeypatch):
+def test_two_processes_get_different_file_numbers(tmp_path, monkeypatch):
     (tmp_path / "bench-001.json").write_text("theirs")
     monkeypatch.setattr(Path, "glob", lambda *_: [])  # they made it after we looked
     assert files.claim(tmp_path, "bench", ".json").name == "bench-002.json"
@@ -105,7 +105,7 @@ def read(folder: Path) -> dict:
     return json.loads((folder / "bench-001.json").read_text())
 
 
-def test_what_the_file_holds(tmp_path, monkeypatch):
+def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # it takes time
     assert run.prepare(replace(TOY, out=tmp_path))() == 0
     kept = read(tmp_path)
@@ -137,7 +137,7 @@ def test_what_the_file_holds(tmp_path, monkeypatch):
     assert section.seconds > 0
 
 
-def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
+def test_a_stopped_benchmark_keeps_its_measurements(tmp_path, monkeypatch, capsys):
     races = iter([timing.race, None])
 
     def stopped_in_the_second(*args):
@@ -156,7 +156,7 @@ def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
     assert "not finished" in told.out
 
 
-def test_every_heat_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
+def test_every_heat_is_written_before_the_next_one_runs(tmp_path, monkeypatch):
     def crash(*_):
         raise RuntimeError("the power is gone")
 
@@ -172,7 +172,7 @@ def test_every_heat_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
     assert len(read(tmp_path)["points"]) == 1
 
 
-def test_what_is_too_large_is_left_out_and_said(tmp_path, capsys):
+def test_points_that_are_too_large_are_left_out_with_a_message(tmp_path, capsys):
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), max_gb=1e-3, out=tmp_path)
     assert run.prepare(config)() == 0
     kept = read(tmp_path)
@@ -185,7 +185,7 @@ def test_what_is_too_large_is_left_out_and_said(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("message", "kept"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
 )
-def test_a_full_device_is_left_out_and_a_bug_is_not(tmp_path, monkeypatch, message, kept):
+def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, message, kept):
     def fail(_):
         raise jax.errors.JaxRuntimeError(message)
 
@@ -199,7 +199,7 @@ def test_a_full_device_is_left_out_and_a_bug_is_not(tmp_path, monkeypatch, messa
             job()
 
 
-def test_the_table(tmp_path):
+def test_the_table_has_the_measured_values(tmp_path):
     measured = results.blank(TOY)
     for width in (6, 12):
         for rule, median in (("bptt", 0.002), ("otpe", 0.003)):

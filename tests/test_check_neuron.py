@@ -35,7 +35,7 @@ def test_our_neurons_pass(neuron):
     check_neuron(neuron)
 
 
-def test_in_32_bits_too():
+def test_our_neurons_pass_in_32_bits():
     with jax.enable_x64(False):
         for neuron in (otpe.LIF(0.9), CubaLIF(0.9, 0.7, reset="zero", **TRAINED), AdaptiveLIF(0.9)):
             check_neuron(neuron, shape=(2, 3))
@@ -281,7 +281,7 @@ class Delayed:
         return ((0.7, 0), (1.0, 0.9))
 
 
-def test_a_state_with_more_arrays_is_compared_as_a_whole():
+def test_a_state_with_extra_arrays_is_compared_by_its_output_derivatives():
     check_neuron(Delayed())
     with pytest.raises(
         AssertionError,

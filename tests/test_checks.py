@@ -22,7 +22,7 @@ def test_our_rules_pass(rule, check):
     check(otpe.rule(rule))
 
 
-def test_no_check_is_left_out_by_python_O():
+def test_no_check_uses_an_assert_statement():
     folder = Path(otpe.testing.__file__).parent
     for path in folder.glob("*.py"):
         bare = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
@@ -155,7 +155,7 @@ class RandomFeedback(Present):
         return carry, κ, -m
 
 
-def test_single_checks_can_be_skipped_by_name(capsys):
+def test_checks_can_be_skipped_by_name(capsys):
     rule = otpe.Rule("feedback", hidden=RandomFeedback(), output=RandomFeedback())
     with pytest.raises(AssertionError, match="feedback without memory, and BPTT, differ"):
         check_rule(rule)
@@ -203,7 +203,7 @@ def test_relative_error_is_the_largest_over_the_leaves():
         relative_error([np.zeros(1)], [np.zeros(2)])
 
 
-def test_nan_is_found_wherever_it_is():
+def test_a_nan_in_any_leaf_is_found():
     for given in ([np.nan, 1.0], [1.0, np.nan]):
         assert np.isnan(relative_error(given, [1.0, 1.0]))
         with pytest.raises(AssertionError, match="differ by a relative nan"):

@@ -53,7 +53,7 @@ def test_usage_names_every_verb(capsys):
         assert verb.summary in said
 
 
-def test_the_arguments_of_the_process_are_taken(monkeypatch, capsys):
+def test_main_reads_the_arguments_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["otpe", "--version"])
     assert cli.main() == 0
     assert capsys.readouterr().out.startswith("otpe ")
@@ -98,7 +98,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     monkeypatch.setattr("otpe.bench.run.run", lambda *_: pytest.fail("computed something"))
@@ -112,20 +112,20 @@ def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("args", [["--widths", "many"], ["--modes", "sideways"], ["--width", "3"]], ids=" ".join)
-def test_what_cannot_be_read_is_refused(args, capsys):
+def test_arguments_of_the_wrong_type_end_with_status_2(args, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["bench", *args])
     assert stop.value.code == 2
     assert args[-2] in capsys.readouterr().err
 
 
-def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
     assert cli.main([*TOY, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
 
 
-def test_a_bug_shows_itself(monkeypatch, tmp_path):
+def test_a_bug_is_shown_with_its_traceback(monkeypatch, tmp_path):
     def broken(*_):
         raise ValueError("a bug")
 
@@ -134,7 +134,7 @@ def test_a_bug_shows_itself(monkeypatch, tmp_path):
         cli.main([*TOY, "--out", str(tmp_path)])
 
 
-def test_ctrl_c_while_data_is_fetched_or_read(monkeypatch, capsys):
+def test_ctrl_c_while_data_is_read_ends_with_status_130(monkeypatch, capsys):
     def pressed(*_):
         raise KeyboardInterrupt
 
@@ -143,21 +143,21 @@ def test_ctrl_c_while_data_is_fetched_or_read(monkeypatch, capsys):
     assert capsys.readouterr().err == "\notpe: stopped.\n"
 
 
-def test_a_reader_that_has_seen_enough(tmp_path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     command = f"{sys.executable} -c 'from otpe import cli; raise SystemExit(cli.main())' {' '.join(TOY)} --out {tmp_path} | true"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr
 
 
-def test_without_tyro(monkeypatch, capsys):
+def test_without_tyro_the_command_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tyro", None)
     assert cli.main(TOY) == 2
     assert "needs tyro, which is not installed. Use: pip install 'otpe[cli]'" in capsys.readouterr().err
     assert cli.main(["--help"]) == 0
 
 
-def test_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
+def test_bench_works_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
     for missing in ("matplotlib", "tqdm"):
         monkeypatch.setitem(sys.modules, missing, None)
     assert cli.main([*TOY, "--modes", "step", "--out", str(tmp_path)]) == 0

@@ -51,7 +51,7 @@ def test_gradients_trace_once(counted, rule):
     assert count.traced == once
 
 
-def test_an_equal_network_does_not_trace_again():
+def test_an_equal_network_reuses_the_compiled_program():
     spikes, labels = np.ones((3, 2, 4)), np.array([0, 1])
 
     def gradients():
@@ -93,7 +93,7 @@ def test_run_traces_once(counted):
 
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("rule", ["bptt", "ostl", "ottt", "otpe", "f-approx-otpe"])
-def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_theirs(rule):
+def test_on_a_gpu_equal_layers_share_their_kernels(rule):
     spikes, labels = np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)
 
     def kernels(layers):

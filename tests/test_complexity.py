@@ -25,7 +25,7 @@ def bases(config=complexity.QUICK, rules=tuple(KEPT)):
 
 
 @pytest.mark.parametrize("rule", KEPT)
-def test_what_is_kept_grows_as_in_the_paper(rule):
+def test_counted_state_grows_as_in_the_paper(rule):
     (base,) = bases(rules=(rule,))
     n, T = (section.count(base, axis) for axis in ("width", "steps"))
     assert (n.theory, T.theory) == KEPT[rule]
@@ -33,14 +33,14 @@ def test_what_is_kept_grows_as_in_the_paper(rule):
     assert T.exponent == pytest.approx(KEPT[rule][1], abs=1e-6)
 
 
-def test_what_is_kept_by_hand():
+def test_counted_state_equals_a_count_by_hand():
     (bptt, ottt, ostl) = bases(replace(TOY, sizes=(5, 4, 3), base_batch=2), ("bptt", "ottt", "ostl"))
     assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "a float per neuron and step, of two samples"
     assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), "per input and bias a trace, per neuron a membrane"
     assert points.kept(ostl) == points.kept(replace(ostl, steps=50)) > 4 * 2 * (5 * 4 + 4 * 3)
 
 
-def test_step_by_step_theory_takes_it_for_what_it_is():
+def test_the_per_step_form_has_the_theory_of_online_training():
     assert growth.form("offline", complexity.STEP_BY_STEP) == "steps"
     assert growth.form("offline", {"form": "steps"}) == "online", "the traces may be others"
     assert growth.form("offline", {}) == "offline"
@@ -67,7 +67,7 @@ def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
     return section.section(measured, shown, name="toy", title="Toy", command="otpe toy")
 
 
-def test_the_table():
+def test_the_table_has_the_measured_values():
     (table,) = told({"bptt": (6, 12), "otpe": (6, 12)}).tables
     assert table.columns == (
         "rule", "measured", "paper: space", "kept over n, 64–4,096", "kept over T, 10–10,000", "paper: time",
@@ -80,14 +80,14 @@ def test_the_table():
     ]  # fmt: skip
 
 
-def test_a_rule_without_a_whole_form_goes_step_by_step():
+def test_a_rule_without_a_backward_form_is_measured_step_by_step():
     measured = results.blank(TOY)
     shown = [Point((6, 6, 6), 3, 1, rule, "offline") for rule in ("otpe", "rtrl")]
     (table,) = section.section(measured, shown, name="toy", title="Toy", command="otpe toy").tables
     assert [row[1] for row in table.rows] == ["whole sequence", "T single steps"]
 
 
-def test_the_figures():
+def test_the_figures_have_a_line_per_rule():
     state, time = told({"bptt": (6, 12), "otpe": (12, 6)}).figures
     assert [line.name for panel in state.panels for line in panel.lines] == ["bptt", "otpe", "deep-otpe"] * 2
     over_n, over_T = time.panels
@@ -99,7 +99,7 @@ def test_the_figures():
     assert all(panel.log_x and panel.log_y for figure in (state, time) for panel in figure.panels)
 
 
-def test_the_remarks_say_what_is_missing():
+def test_the_remarks_name_missing_points():
     left_out = {"rule": "otpe", "mode": "offline", "sizes": [24] * 3, "steps": 3, "why": "needs 9 GB"}
     made = told({"bptt": (6, 12, 24), "otpe": (6, 12)}, finished=False, left_out=[left_out])
     assert made.tables[0].rows[1][-2] == "2.00 (2), 6–12 only"
@@ -114,7 +114,7 @@ def test_the_remarks_say_what_is_missing():
     assert "Stopped" not in whole
 
 
-def test_what_grows_otherwise_is_named(monkeypatch):
+def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
     assert "What is kept grows as theory has it." in told({}, rules=()).lead
     monkeypatch.setitem(growth.STEP, "otpe", growth.STEP["ottt"])
     assert "What is kept grows other than expected for otpe." in told({}, rules=()).lead
@@ -142,7 +142,7 @@ def heats_in(monkeypatch, stop_in=None):
     return seen
 
 
-def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
+def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     with monkeypatch.context() as patch:
         heats_in(patch, stop_in=2)
         with pytest.raises(KeyboardInterrupt, match=r"What was measured until now is kept; the same command goes on\."):
@@ -186,7 +186,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
     ],
     ids=["damaged", "something else", "other settings", "another machine"],
 )
-def test_what_is_not_of_this_study_stays(tmp_path, monkeypatch, toy, content, error, message):
+def test_files_of_another_study_are_left_unchanged(tmp_path, monkeypatch, toy, content, error, message):
     monkeypatch.setattr(run, "race", lambda *_: pytest.fail("measured something"))
     if isinstance(content, dict):
         blank = results.blank(plan.checked(replace(TOY, out=tmp_path)))
@@ -197,13 +197,13 @@ def test_what_is_not_of_this_study_stays(tmp_path, monkeypatch, toy, content, er
     assert (tmp_path / "points.json").read_text() == content
 
 
-def test_a_file_in_the_place_of_the_folder(tmp_path):
+def test_a_file_instead_of_the_folder_is_refused(tmp_path):
     (tmp_path / "a-file").touch()
     with pytest.raises(NotADirectoryError, match="which is a file, expected a folder"):
         complexity.study(quick=True, out=tmp_path / "a-file")
 
 
-def test_what_is_compiled_side_by_side_may_be_too_large():
+def test_programs_too_large_to_compile_together_are_left_out():
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), steps=(), max_gb=1e-3)
     measured = results.blank(config)
     (heat,) = plan.heats(config)

@@ -86,7 +86,7 @@ def test_small_layers_are_cut_into_groups_of_samples():
     assert relative_error(*steps) < 1e-12
 
 
-def test_types_of_spikes_make_no_difference(case):
+def test_every_spike_type_gives_the_same_gradient(case):
     wanted = otpe.gradients(*case, backend="plain")
     for dtype, backend in ((bool, "plain"), (np.int8, "interpret"), (np.int32, "plain"), (np.float32, "interpret")):
         given = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
@@ -105,7 +105,7 @@ def test_counts_up_to_255_are_exact():
 
 
 @pytest.mark.parametrize(("precision", "bound"), [("tf32", 1e-2), ("bf16", 0.5)])
-def test_precision_is_a_setting(case, precision, bound):
+def test_each_precision_stays_within_its_error_bound(case, precision, bound):
     plain = otpe.gradients(*case, backend="plain")
     given = otpe.gradients(*case, backend="interpret", precision=precision)
     assert relative_error(given, plain) < bound
@@ -145,7 +145,7 @@ def test_the_backend_follows_the_argument_then_the_environment_then_the_device(m
     assert engine().backend == "pallas"
 
 
-def test_donated_parameters_give_the_same(case):
+def test_donated_parameters_give_the_same_result(case):
     optimizer = optax.adamax(1e-2)
     copy = jax.tree.map(jnp.copy, case.params)
     kept, donated = (
@@ -185,14 +185,14 @@ def test_kernels_can_be_made_for_a_gpu(case, kwargs):
 @pytest.mark.parametrize(
     "surrogate", [jax.scipy.stats.norm.pdf, lambda d: jnp.exp(-jnp.abs(d)) * jnp.arange(1.0, 3.0)[0]]
 )
-def test_what_no_kernel_knows_runs_plainly(case, surrogate):
+def test_a_surrogate_without_a_kernel_runs_a_plain_loop(case, surrogate):
     net = otpe.dense([11, 9, 7, 5], surrogate=surrogate)
     with pytest.warns(UserWarning, match="'fire' has no fused kernel, so a plain loop runs"):
         assert "stablehlo.while" in cuda(net, *case[1:])
 
 
 @pytest.mark.usefixtures("for_a_gpu")
-def test_numbers_of_16_bits_run_plainly_and_in_every_form(case):
+def test_16_bit_numbers_run_plain_loops_in_every_form(case):
     for dtype in (jnp.bfloat16, jnp.float16):
         params = jax.tree.map(lambda p, dtype=dtype: p.astype(dtype), case.params)
         with pytest.warns(UserWarning, match="has no fused kernel.*unsupported types"):
@@ -203,7 +203,7 @@ def test_numbers_of_16_bits_run_plainly_and_in_every_form(case):
             assert relative_error(steps[1][-1], whole[1][-1]) < 0.1
 
 
-def test_a_rule_whose_neurons_talk_runs_plainly(case):
+def test_a_rule_that_mixes_neurons_runs_a_plain_loop(case):
     class Centred(otpe.Bptt):
         def backward(self, carry, q, now, decay):
             carry, κ, m = super().backward(carry, q, now, decay)

@@ -52,7 +52,7 @@ def test_otpe_is_exact_below_outputs_that_do_not_spike(example):
     assert otpe.testing.relative_error(given[:1], exact[:1]) > 0.1, "the first convolution is estimated"
 
 
-def test_the_table_in_the_docs_is_that_of_the_file(example):
+def test_the_table_in_the_docs_matches_the_recorded_numbers(example):
     page = (ROOT / "docs" / "event-vision.md").read_text(encoding="utf-8")
     for name in ("event-vision", "event-vision-one-leak"):
         found = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())

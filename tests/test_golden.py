@@ -43,7 +43,7 @@ def test_forward_spikes_are_equal(golden):
     ("rule", "form"),
     [(rule, form) for rule in RULES for form in ("whole", "steps") if (rule, form) != ("bptt", "steps")],
 )
-def test_gradients(golden, rule, form):
+def test_gradients_equal_the_reference(golden, rule, form):
     file, net, params = golden
     loss, grads = otpe.gradients(net, params, file["spikes"], file["labels"], rule=rule, form=form)
     np.testing.assert_allclose(loss, file["loss" if rule == "bptt" else f"loss/{rule}"], rtol=1e-5)

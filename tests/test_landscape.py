@@ -66,7 +66,7 @@ def test_models_in_the_plane_project_to_themselves():
         np.testing.assert_allclose(flat(point(FOUND, found)), flat(inside), rtol=1e-12)
 
 
-def test_what_leads_out_of_the_plane_is_not_explained():
+def test_a_part_outside_the_plane_is_not_explained():
     out = orthogonal(FOUND)
     at, share = project(FOUND, added(FIRST, (2.0, out)))
     np.testing.assert_allclose([*at, share], 0, atol=1e-12)
@@ -77,7 +77,7 @@ def test_what_leads_out_of_the_plane_is_not_explained():
     assert share == pytest.approx(9 / 25, abs=1e-12)
 
 
-def test_many_models_at_once_and_inside_jit():
+def test_projection_of_many_models_inside_jit():
     models = [model(seed) for seed in (2, 3, 4)]
     one_by_one = [project(FOUND, each) for each in models]
     stacked = jax.tree.map(lambda *a: np.stack(a), *models)
@@ -91,7 +91,7 @@ def test_many_models_at_once_and_inside_jit():
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
-def test_a_bowl(batch_size):
+def test_the_loss_of_a_bowl_has_circular_contours(batch_size):
     """|θ|² over the plane is a bowl around the model of zeros, and its contours are circles."""
     zero, share = project(FOUND, jax.tree.map(jnp.zeros_like, FIRST))
     assert share == pytest.approx(1, abs=1e-12)
@@ -113,7 +113,7 @@ def case():
 
 
 @pytest.mark.parametrize("readout", ["spikes", "leaky"])
-def test_the_landscape_of_a_network(case, readout):
+def test_the_landscape_has_the_losses_of_the_network(case, readout):
     net, initial, spikes, labels = case
     final = net.init(jax.random.key(5))
     way = jax.tree.map(lambda a, b: jnp.stack([a, 0.5 * (a + b), b]), initial, final)
@@ -141,14 +141,14 @@ def test_the_landscape_of_a_network(case, readout):
         assert found.loss[j, i] == pytest.approx(float(expected), rel=1e-10)
 
 
-def test_a_straight_way_alone_still_has_a_window(case):
+def test_a_single_straight_path_still_has_a_window(case):
     net, initial, spikes, labels = case
     found = landscape(net, initial, net.init(jax.random.key(5)), {}, spikes, labels, grid=2)
     assert found.loss.shape == (2, 2)
     assert found.at_y[1] - found.at_y[0] == pytest.approx(0.3 / 1.3 * float(found.at_x[1] - found.at_x[0]))
 
 
-def test_two_models_that_span_no_plane():
+def test_two_models_that_span_no_plane_are_refused():
     with pytest.raises(
         ValueError, match=r"the final model is the initial one, expected two that differ: train it first"
     ):
@@ -160,7 +160,7 @@ def test_two_models_that_span_no_plane():
         plane(jax.tree.map(np.zeros_like, FIRST), LAST)
 
 
-def test_bad_input_gets_a_sentence(case):
+def test_bad_input_is_refused_with_a_sentence(case):
     net, initial, spikes, labels = case
     final = net.init(jax.random.key(5))
     stacked = jax.tree.map(lambda a: a[None], initial)

@@ -173,7 +173,7 @@ def test_a_composition_applies_its_parts_and_has_the_parameters_of_one():
     np.testing.assert_array_equal(layer.apply(params, jnp.asarray(x), one), wanted)
 
 
-def test_finished_maps_and_maps_of_ones_own_compose_as_specs_do():
+def test_built_maps_and_user_maps_compose_as_specs_do():
     small, large = avg_pool(2).on((1, 4, 4)), conv(2, 2).on((1, 2, 2))
     assert small >> large == (avg_pool(2) >> conv(2, 2)).on((1, 4, 4))
     three = flatten() >> OneToOne(6)
@@ -236,7 +236,7 @@ def test_both_forms_agree_with_traces_of_either_kind(case, rule, traces):
     assert relative_error(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted) < 1e-10
 
 
-def test_shapes_are_inferred_and_numbers_and_own_maps_are_taken():
+def test_shapes_are_inferred_and_numbers_and_user_maps_are_accepted():
     neuron = otpe.LIF(0.9)
     net = network(12, [(dense(6), neuron), (OneToOne(6), neuron), (otpe.DenseLayer(6, 3), neuron)])
     assert [layer.in_shape + layer.out_shape for layer in net.layers] == [(12, 6), (6, 6), (6, 3)]
@@ -267,7 +267,7 @@ def test_a_network_is_shown_as_a_table():
     (sum_pool(3, stride=2) >> flatten(), (2, 9), "sum pool 3, stride 2 >> flatten"),
     (grouped(6, 3), 9, "masked 6, 18 of 54 weights"),
 ])  # fmt: skip
-def test_maps_are_named_in_few_words(spec, shape, words):
+def test_maps_have_short_names(spec, shape, words):
     assert str(spec.on(shape)) == words
 
 
@@ -314,7 +314,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[row[1][:40] for row in MESSAGES])
-def test_message(call, message):
+def test_the_error_message(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
@@ -425,7 +425,7 @@ class WrongMatrix(OneToOne):
         return {"gain": jnp.diag(kernel), "bias": bias}
 
 
-def test_a_map_of_ones_own_passes():
+def test_a_user_map_passes_the_check():
     check_layer(OneToOne(4))
     check_layer(Rows(4))
 

@@ -38,14 +38,14 @@ def alone(case, gradients):
 
 
 @pytest.mark.parametrize("rule", ["bptt", "rtrl", "ottt", "otpe", "approx-deep-otpe", "f-otpe"])
-def test_padding_teaches_nothing(case, mask, rule):
+def test_padding_does_not_change_the_gradient(case, mask, rule):
     wanted = alone(case, lambda *args: otpe.gradients(*args, rule=rule))
     assert relative_error(otpe.gradients(*case, mask, rule=rule), wanted) < 1e-10
     assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, "without a mask it does"
 
 
 @pytest.mark.parametrize("options", [{"chunk": 2}, {"chunk": 3}, {"form": "steps"}, {"backend": "interpret"}], ids=str)
-def test_every_way_to_compute_it(case, mask, options):
+def test_masks_work_with_every_option(case, mask, options):
     wanted = otpe.gradients(*case, mask, rule="otpe")
     assert relative_error(otpe.gradients(*case, mask, rule="otpe", **options), wanted) < 1e-10
 
@@ -80,7 +80,7 @@ def test_online_means_over_those_that_run(case, mask):
     assert relative_error(given, wanted) < 1e-12
 
 
-def test_predictions_do_not_look_at_padding():
+def test_predictions_ignore_padding():
     out = np.zeros((4, 2, 3))
     out[0, :, 1] = 1
     out[2:, :, 2] = 1
@@ -90,7 +90,7 @@ def test_predictions_do_not_look_at_padding():
     assert otpe.predict(out).tolist() == [2, 2]
 
 
-def test_a_dataset_of_unequal_lengths(case, mask):
+def test_a_batch_of_unequal_lengths_carries_its_mask(case, mask):
     net, params, spikes, labels = case
     batch = datasets.from_arrays(spikes, labels, lengths=LENGTHS).take([0, 1])
     given = jax.jit(lambda b: otpe.gradients(net, params, b.spikes, b.labels, b.mask))(batch)
@@ -105,7 +105,7 @@ def test_a_dataset_of_unequal_lengths(case, mask):
     ],
     ids=["shape", "empty"],
 )
-def test_bad_masks(case, mask, message):
+def test_bad_masks_are_refused(case, mask, message):
     with pytest.raises(ValueError, match=message):
         otpe.gradients(*case, mask)
     (net, params, spikes, labels), optimizer = case, optax.sgd(0.1)

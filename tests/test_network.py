@@ -86,7 +86,7 @@ def test_any_real_type_of_spikes_gives_the_same(dtype):
     assert relative_error(given, otpe.gradients(*case)) == 0
 
 
-def test_counts_are_more_current():
+def test_spike_counts_multiply_the_current():
     case = scenario(reset="none")
     once, twice = (case.net.run(case.params, k * np.ones((4, 1, 6))) for k in (1, 2))
     assert not np.array_equal(once, twice)

@@ -198,7 +198,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), MESSAGES, ids=[row[2][:40] for row in MESSAGES])
-def test_message(call, kind, message):
+def test_the_error_message(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
 

@@ -27,7 +27,7 @@ def problem(counts=False):
 
 
 @given(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), min_size=1, max_size=20))
-def test_three_parts_are_all_of_a_float32(numbers):
+def test_three_parts_represent_a_float32_exactly(numbers):
     a = np.float32(numbers)
     a = np.where(np.abs(a) < 1e-25, np.float32(0), a)  # below, the last part would be smaller than float32 can say
     parts = products.split(jnp.asarray(a), "float32").arrays
@@ -36,7 +36,7 @@ def test_three_parts_are_all_of_a_float32(numbers):
 
 
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 0.0), ("tf32", 2.0**-16), ("bf16", 2.0**-8)])
-def test_fewer_parts_are_as_exact_as_they_say(precision, bound):
+def test_fewer_parts_stay_within_their_error_bound(precision, bound):
     a = np.random.default_rng(0).normal(size=1000).astype(np.float32)
     total = sum(np.asarray(p, np.float64) for p in products.split(jnp.asarray(a), precision).arrays)
     error = np.abs(total - a) / np.abs(a)

@@ -28,7 +28,7 @@ def race(monkeypatch, tmp_path, capsys):
     return run
 
 
-def test_what_is_not_installed_is_left_out_and_named(race, monkeypatch):
+def test_a_rival_that_is_not_installed_is_named_and_left_out(race, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     printed, result = race(rule="ostl")
     assert "not installed: pip install slax==0.0.1" in printed
@@ -44,7 +44,7 @@ def test_a_rival_in_another_python_is_checked_and_timed(race):
     assert rival["ratio"] > 0
 
 
-def test_what_computes_something_else_gets_no_ratio_and_what_breaks_is_named(race, monkeypatch):
+def test_wrong_rivals_get_no_ratio_and_failing_ones_are_named(race, monkeypatch):
     from contestants import RIVALS, Contestant
 
     def contestants(problem):

@@ -55,7 +55,7 @@ def test_steps_run_in_the_order_asked_for():
 
 
 @pytest.mark.parametrize("lanes", [(3, 5), (2, 3, 4)])
-def test_parts_lie_side_by_side(lanes):
+def test_parts_are_stacked_on_an_axis(lanes):
     wide, _ = arrays(4, lanes)
     stacked = Stacked(jnp.stack([wide, 10 * wide, 100 * wide], axis=2))  # [T, B, parts, …]
 
@@ -121,14 +121,14 @@ def test_a_step_that_holds_an_array_runs_plainly():
         (lambda _, u, x: (jax.scipy.special.betainc(u, u, x), u), "[A-Z][a-z]+"),
     ],
 )
-def test_the_reason_why_there_is_no_kernel_is_said(mixes, reason):
+def test_the_warning_says_why_there_is_no_kernel(mixes, reason):
     wide, _ = arrays(3, (2, 5))
     with pytest.warns(UserWarning, match=f"has no fused kernel.*The reason: {reason}"):
         same(scan.recur(mixes, wide[0], wide, backend="pallas"), scan.recur(mixes, wide[0], wide))
 
 
 @pytest.mark.usefixtures("for_a_gpu")
-def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
+def test_equal_steps_share_a_kernel_and_different_ones_do_not():
     def made(leak, shape=(2, 5), **how):
         def decay(_, u, x):
             return leak * u + x, u
@@ -140,7 +140,7 @@ def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
     assert len({made(0.9), made(near), made(0.9, reverse=True), made(0.9, (5, 2)), made(0.9, interpret=True)}) == 5
 
 
-def test_without_kernels_the_same_comes_out_and_it_is_told(monkeypatch):
+def test_without_kernels_plain_loops_give_the_same_with_a_warning(monkeypatch):
     wide, _ = arrays(3, (2, 5))
 
     def decay(_, u, x):
@@ -155,7 +155,7 @@ def test_without_kernels_the_same_comes_out_and_it_is_told(monkeypatch):
         same(scan.recur(decay, wide[0], wide, backend="pallas"), expected)
 
 
-def test_unrolled_stretches_cover_every_step(monkeypatch):
+def test_unrolled_loops_cover_every_step(monkeypatch):
     wide, _ = arrays(23, (2, 3))
 
     def count(_, n, x):

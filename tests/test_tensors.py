@@ -46,7 +46,7 @@ def with_header(path, **change):
     path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + size :])
 
 
-def test_a_round_trip_is_bitwise(tmp_path):
+def test_a_saved_file_is_read_back_bitwise(tmp_path):
     given = {
         "bits": np.array([0x7FC00001, 0x80000000, 1], np.uint32).view(
             np.float32
@@ -65,7 +65,7 @@ def test_a_round_trip_is_bitwise(tmp_path):
         assert found[name].tobytes() == array.tobytes()
 
 
-def test_a_file_cut_short_anywhere_is_refused(path):
+def test_a_truncated_file_is_refused(path):
     content = path.read_bytes()
     for length in sorted({*range(0, len(content), 29), 1, 7, 8, 9, len(content) - 1}):
         path.write_bytes(content[:length])
@@ -73,7 +73,7 @@ def test_a_file_cut_short_anywhere_is_refused(path):
             tensors.read(path, KIND)
 
 
-def test_a_file_that_goes_on_behind_its_end_is_refused(path):
+def test_a_file_with_extra_bytes_is_refused(path):
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(ValueError, match=r"is damaged: "):
         tensors.read(path, KIND)
@@ -89,18 +89,18 @@ def test_a_flipped_bit_is_refused_wherever_it_is(path):
             tensors.read(path, KIND)
 
 
-def test_a_file_of_somebody_else(tmp_path):
+def test_a_safetensors_file_of_another_program_is_refused(tmp_path):
     save_file({"a": np.zeros(3)}, tmp_path / "file", {"about": "mine"})
     with pytest.raises(ValueError, match=r"is a safetensors file, but none of otpe's: it has no hash of its content"):
         tensors.read(tmp_path / "file", KIND)
 
 
-def test_a_file_of_another_kind(path):
+def test_a_file_of_another_kind_is_refused(path):
     with pytest.raises(ValueError, match=r"is a thing, expected a cake"):
         tensors.read(path, "cake")
 
 
-def test_a_file_of_a_newer_version(path):
+def test_a_file_of_a_newer_format_is_refused(path):
     with_header(path, format="2")
     with pytest.raises(
         ValueError, match=r"has the format 2, which a newer otpe wrote; this one reads 1. Update otpe: pip"
@@ -108,7 +108,7 @@ def test_a_file_of_a_newer_version(path):
         tensors.read(path, KIND)
 
 
-def test_what_is_said_about_the_numbers_is_part_of_the_hash(path):
+def test_the_hash_covers_the_metadata(path):
     with_header(path)
     assert tensors.read(path, KIND)[1]["step"] == 3
     _, said = header(path)
@@ -117,7 +117,7 @@ def test_what_is_said_about_the_numbers_is_part_of_the_hash(path):
         tensors.read(path, KIND)
 
 
-def test_a_header_that_makes_no_sense(path):
+def test_an_invalid_header_is_refused(path):
     """Whatever it says, and however long it says it is."""
     size, said = header(path)
     numbers, whole = path.read_bytes()[8 + size :], said["a"]
@@ -144,7 +144,7 @@ def test_a_header_that_makes_no_sense(path):
         assert strange.refusals(lambda length: read(json.dumps(said), length), [length], path) == 1
 
 
-def test_what_is_needed(path):
+def test_a_missing_array_or_field_is_refused(path):
     assert tensors.read(path, KIND, {"step": int, "seconds": float, "nested": dict})[1]["step"] == 3
     for needs, message in (
         ({"stop": int}, r"is damaged: there is no stop in it\."),
@@ -155,7 +155,7 @@ def test_what_is_needed(path):
             tensors.read(path, KIND, needs)
 
 
-def test_nothing_that_could_run_code_is_read():
+def test_no_source_file_allows_pickle():
     """numpy can be allowed to run what a file says. (Modules that do so by themselves are a contract in pyproject.toml.)"""
     for path in Path(otpe.__file__).parent.rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]

@@ -33,7 +33,7 @@ def test_an_empty_panel_says_so(kind):
 
 
 @pytest.mark.filterwarnings("error")
-def test_marks_say_what_happened_where():
+def test_marks_are_drawn_and_stored():
     marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
     (made,) = draw.inlines(figure(marked))
     assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", made.svg))
@@ -44,7 +44,7 @@ def test_marks_say_what_happened_where():
     assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "as it was before there were any"
 
 
-def test_files(tmp_path):
+def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
     shown = figure(LINES, PANELS["contours"])
     written = draw.draw(shown, tmp_path)
     assert [path.name for path in written] == ["curves.svg", "curves.png", "curves.csv"]
@@ -56,13 +56,13 @@ def test_files(tmp_path):
 
 
 @pytest.mark.parametrize(("panels_shown", "across", "down"), [(1, 1, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2), (7, 3, 3)])
-def test_rows_are_as_even_as_can_be(panels_shown, across, down):
+def test_panels_are_split_evenly_into_rows(panels_shown, across, down):
     canvas = draw._canvas([LINES] * panels_shown, figures.legend(figure(LINES)), None)
     shape = canvas.axes[0].get_subplotspec().get_gridspec().get_geometry()
     assert shape == (down, across)
 
 
-def test_a_name_stays_in_its_folder(tmp_path):
+def test_a_figure_name_cannot_leave_its_folder(tmp_path):
     written = draw.draw(figure(LINES, name="../../a b"), tmp_path)
     assert {path.parent for path in written} == {tmp_path}
     assert written[0].name == "a-b.svg"
@@ -80,7 +80,7 @@ def test_the_table_has_every_number():
     assert len(rows) == 6 + 3 + 4 + 4 + 6 + 3 + 2
 
 
-def test_two_on_one_page_do_not_disturb_each_other():
+def test_ids_of_two_figures_on_a_page_differ():
     texts = [made.svg for name in ("a", "b") for made in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
     ids = [re.findall(r' id="([^"]+)"', text) for text in texts]
     assert all(ids)
@@ -91,7 +91,7 @@ def test_two_on_one_page_do_not_disturb_each_other():
         assert "http" not in text
 
 
-def test_it_has_the_colours_and_the_font_of_the_page():
+def test_the_svg_uses_colours_and_font_of_the_page():
     (made,) = draw.inlines(figure(LINES))
     assert "#000000" not in made.svg
     assert "stroke: currentColor" in made.svg
@@ -101,7 +101,7 @@ def test_it_has_the_colours_and_the_font_of_the_page():
     assert '<rect width="100%" height="100%" fill="#ffffff"/>' in alone
 
 
-def test_what_is_said_at_a_point_is_where_the_point_is():
+def test_tooltips_are_at_the_drawn_points():
     shown = Lines(
         title="",
         x="n",
@@ -119,12 +119,12 @@ def test_what_is_said_at_a_point_is_where_the_point_is():
     assert middle.text == "n 1\nshare 0.5 ± 0.25"
 
 
-def test_what_lies_outside_is_not_pointed_at():
+def test_points_outside_the_axes_have_no_tooltip():
     shown = Lines(title="", x="", y="", lines=[Line(name="otpe", x=[0, 1], y=[0.5, 7])], y_range=(0, 1))
     assert len(draw.inlines(figure(shown))[0].hovers) == 1
 
 
-def test_bars_and_cells_are_pointed_at_in_their_middle():
+def test_tooltips_of_bars_and_cells_are_at_their_centre():
     shown = Bars(
         title="", y="cosine", groups=["a", "b"], bars=[Bar(name="otpe", values=[1, 2]), Bar(name="ostl", values=[1, 2])]
     )
@@ -136,7 +136,7 @@ def test_bars_and_cells_are_pointed_at_in_their_middle():
     assert cells[1].text.endswith("accuracy not a number")
 
 
-def test_a_long_line_has_not_too_many_points():
+def test_a_long_line_is_thinned():
     line = Line(name="otpe", x=range(10_000), y=[math.sin(i) for i in range(10_000)])
     spots = list(figures.spots(Lines(title="", x="", y="", lines=[line])))
     assert 100 < len(spots) <= figures.MOST_SPOTS
@@ -151,7 +151,7 @@ def test_a_long_line_has_not_too_many_points():
         ([2e-5, 0.5], None, ["2e-05", "0.5"]),
     ],
 )
-def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(values, spread, texts):
+def test_cells_of_a_map_share_their_number_of_decimals(values, spread, texts):
     shown = Heat(
         title="",
         x="",
@@ -165,7 +165,7 @@ def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(val
     assert [text.get_text() for text in axes.texts] == texts
 
 
-def test_maps_of_one_figure_share_their_colours():
+def test_maps_of_one_figure_share_their_colour_scale():
     low, high = (
         Heat(title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values])
         for values in ([0.0, 0.5], [0.5, 1.0])

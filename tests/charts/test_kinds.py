@@ -10,7 +10,7 @@ from sample_sections import section
 from otpe.charts import kinds
 
 
-def test_a_section_comes_back_as_it_was():
+def test_a_section_survives_a_round_trip():
     text = kinds.to_json(section())
     found = kinds.from_json(text)
     assert kinds.to_json(found) == text
@@ -19,7 +19,7 @@ def test_a_section_comes_back_as_it_was():
     assert (found.seconds, found.against[0]) == (83.4, section().against[0])
 
 
-def test_what_is_missing_is_null_there_and_nan_here():
+def test_missing_numbers_are_null_in_json_and_nan_in_memory():
     line = kinds.Line(name="otpe", x=[1], y=[math.inf])
     text = kinds.to_json(
         section(
@@ -34,7 +34,7 @@ def test_what_is_missing_is_null_there_and_nan_here():
     assert found.figures[0].panels[0].lines[0].spread is None
 
 
-def test_settings_keep_every_digit_and_numbers_six():
+def test_settings_keep_all_digits_and_plotted_numbers_six():
     found = kinds.from_json(
         kinds.to_json(
             section(seconds=1.23456789, settings={"leak": 0.9525741268224334, "root": None, "n": np.int64(3)})
@@ -57,13 +57,13 @@ def test_settings_keep_every_digit_and_numbers_six():
         ),
     ],
 )
-def test_what_is_no_section_is_said(text, message):
+def test_json_that_is_no_section_is_refused(text, message):
     with pytest.raises(ValueError, match=message) as error:
         kinds.from_json(text)
     assert not isinstance(error.value, kinds.OtherVersionError)
 
 
-def test_another_version_is_said():
+def test_a_section_of_another_version_is_refused():
     with pytest.raises(
         kinds.OtherVersionError, match=r"of format 2, which another version of otpe wrote; this one reads 1"
     ):

@@ -27,11 +27,11 @@ def numbers(batch):
 
 
 @pytest.mark.parametrize("total", [1, 2, 5, 97])
-def test_an_order_has_everything_once(total):
+def test_an_order_contains_every_number_once(total):
     assert sorted(shuffled(KEY, total, jnp.arange(total)).tolist()) == list(range(total))
 
 
-def test_every_order_is_as_likely_as_any_other():
+def test_all_orders_are_equally_likely():
     orders = jax.jit(jax.vmap(lambda key: shuffled(key, 4, jnp.arange(4))))(jax.random.split(KEY, 24_000))
     seen = collections.Counter(map(tuple, np.asarray(orders).tolist()))
     assert len(seen) == 24
@@ -39,7 +39,7 @@ def test_every_order_is_as_likely_as_any_other():
     assert deviation < 60, "χ² with 23 degrees of freedom: above 60 once in 30,000 times"
 
 
-def test_neighbours_part():
+def test_positions_of_neighbours_are_independent_after_shuffling():
     """Where two neighbours of a long row come to lie has nothing to do with each other."""
     keys = jax.random.split(KEY, 4000)
     a, b = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, 7335, jnp.arange(2))))(keys), float).T
@@ -65,7 +65,7 @@ def test_a_resumed_run_sees_the_same_batches(numbered):
     assert scanned.tolist() == straight
 
 
-def test_a_seed_means_the_same_whatever_the_process_prefers(numbered):
+def test_a_seed_means_the_same_under_any_jax_settings(numbered):
     wanted = numbers(numbered.batch(3, 2, 5))
     with jax.default_prng_impl("rbg"):
         assert numbers(numbered.batch(3, 2, 5)) == wanted
@@ -73,7 +73,7 @@ def test_a_seed_means_the_same_whatever_the_process_prefers(numbered):
 
 
 @pytest.mark.parametrize("kind", ["frames", "randman"])
-def test_seeds_and_steps(numbered, kind):
+def test_invalid_seeds_and_steps_are_refused(numbered, kind):
     data = numbered if kind == "frames" else datasets.randman(classes=2, units=3, dims=1, alpha=3.0)
     wanted = data.batch(2**32 - 1, 2**31 - 1, 5).labels
     np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, wanted)
@@ -96,7 +96,7 @@ def test_labels_stay_with_their_recordings(numbered):
     assert sorted(numbers(subset.sample(KEY, 2))) == [4, 9]
 
 
-def test_in_order(numbered):
+def test_unshuffled_batches_come_in_order(numbered):
     batches = list(numbered.in_order(8))
     assert [len(batch.labels) for batch in batches] == [8, 8, 6]
     assert [number for batch in batches for number in numbers(batch)] == list(range(22))
@@ -112,7 +112,7 @@ def test_a_batch_unpacks_into_two(numbered):
     assert (numbered.steps, numbered.units, numbered.names) == (4, 3, ("0", "1", "2", "3", "4"))
 
 
-def test_padding_and_mask():
+def test_short_recordings_are_padded_and_masked():
     data = datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0], lengths=[4, 1, 2])
     batch = data.take([1, 2])
     np.testing.assert_array_equal(batch.lengths, [1, 2])
@@ -175,7 +175,7 @@ def test_a_network_learns_from_a_dataset(numbered):
     assert loss(numbered, 1) == pytest.approx(float(otpe.gradients(net, params, spikes, labels, rule="otpe")[0]))
 
 
-def test_bad_batches(numbered):
+def test_invalid_batch_sizes_and_keys_are_refused(numbered):
     with pytest.raises(ValueError, match=r"batch is 23, more than the 22 recordings there are. Use a smaller batch"):
         numbered.batch(0, 0, 23)
     with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):

@@ -137,7 +137,7 @@ def test_arrays_that_do_not_fit_are_made_anew(entry):
     assert cache.read(entry.parent, "entry", STAMP, lambda arrays: arrays["x"].size == 3)
 
 
-def test_what_stands_in_the_place_of_an_entry(entry, tmp_path):
+def test_a_pipe_link_or_folder_instead_of_an_entry_is_not_used(entry, tmp_path):
     sound = entry.rename(tmp_path / "sound.npz")
     os.mkfifo(entry)
     assert refused(entry)
@@ -155,7 +155,7 @@ def test_what_stands_in_the_place_of_an_entry(entry, tmp_path):
         assert cache.write(tmp_path, "entry", STAMP, ARRAYS) is None
 
 
-def test_nothing_there(tmp_path):
+def test_a_missing_entry_is_none(tmp_path):
     assert cache.read(tmp_path / "none", "entry", STAMP) is None
     (tmp_path / "file").touch()
     assert cache.read(tmp_path / "file", "entry", STAMP) is None
@@ -163,7 +163,7 @@ def test_nothing_there(tmp_path):
     assert cache.write(None, "entry", STAMP, ARRAYS) is None
 
 
-def test_an_entry_that_may_not_be_looked_at(entry, monkeypatch):
+def test_an_entry_without_read_permission_is_made_anew(entry, monkeypatch):
     def denied(self):
         raise PermissionError(13, "Permission denied")
 
@@ -209,7 +209,7 @@ def temporary(monkeypatch, tmp_path):
     return tmp_path / f"otpe-cache-{os.getuid()}"
 
 
-def test_a_user_without_a_home(temporary):
+def test_the_cache_of_a_user_without_a_home_is_temporary(temporary):
     assert cache.home() == temporary
     assert temporary.stat().st_mode & 0o777 == 0o700
     assert cache.home() == temporary, "the second time too"
@@ -244,7 +244,7 @@ def a_file(path, monkeypatch):
         (a_file, "File exists"),
     ],
 )
-def test_a_temporary_folder_of_somebody_else_is_not_used(temporary, monkeypatch, made, why):
+def test_an_unsafe_temporary_folder_is_not_used(temporary, monkeypatch, made, why):
     """Its name can be known, so that somebody else may have put something there."""
     made(temporary, monkeypatch)
     message = rf"/otpe-cache-\d+ is not used as a cache: {why}. Set OTPE_CACHE to a folder of yours."
@@ -253,7 +253,7 @@ def test_a_temporary_folder_of_somebody_else_is_not_used(temporary, monkeypatch,
     assert not list(temporary.parent.rglob("*.npz"))
 
 
-def test_without_a_temporary_folder(temporary, monkeypatch):
+def test_without_a_temporary_folder_nothing_is_cached(temporary, monkeypatch):
     def none():
         raise FileNotFoundError(2, "No usable temporary directory found")
 

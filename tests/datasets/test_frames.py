@@ -51,7 +51,7 @@ def test_equal_to_tonic(recordings, bins):
         assert ours[i].sum() == len(times), "no spike is lost"
 
 
-def test_tonic_drops_and_we_keep(tmp_path):
+def test_tonic_drops_the_last_spikes_and_we_keep_them(tmp_path):
     """So the two ways are told apart at all: tonic leaves out the last spike of every recording, at least."""
     recordings = tiny_events.recordings(tiny_events.make(tmp_path / "train.h5"))
     kept, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
@@ -67,7 +67,7 @@ def test_float16_times_do_not_overflow():
     )
 
 
-def test_steps_of_fixed_time():
+def test_bins_of_a_fixed_duration():
     recordings = [(np.array([0.0, 0.009, 0.01, 0.034]), np.array([0, 0, 1, 2])), (np.array([0.021]), np.array([4]))]
     made = frames(joined(recordings), UNITS, Binning(dt=0.01))
     assert made.counts.shape == (2, 4, UNITS)
@@ -90,7 +90,7 @@ def test_times_on_a_grid_fall_into_their_own_step():
     np.testing.assert_array_equal(data.frames[0, :, 0], 1)
 
 
-def test_any_kind_of_number():
+def test_every_number_type_gives_the_same_result():
     recordings = [(np.array([0.0, 0.5, 1.0]), np.array([0, 1, 11], np.uint64))]
     given = Binning(np.int64(2), pool=np.int8(2)).checked(UNITS)
     assert (type(given.bins), type(given.pool)) == (int, int)
@@ -98,7 +98,7 @@ def test_any_kind_of_number():
     assert Binning(dt=np.float32(0.01)).checked(UNITS).dt == pytest.approx(0.01)
 
 
-def test_binary_and_pooled(tmp_path):
+def test_binary_and_pooled_counts(tmp_path):
     events = joined(tiny_events.recordings(tiny_events.make(tmp_path / "train.h5")))
     counts = frames(events, UNITS, Binning(10)).counts
     assert counts.max() > 1
@@ -130,7 +130,7 @@ def test_order_does_not_matter():
     np.testing.assert_array_equal(a, b)
 
 
-def test_silence_where_it_is_allowed():
+def test_recordings_without_spikes_give_empty_frames():
     recordings = [(np.empty(0), np.empty(0, int)), (np.array([0.1, 0.2]), np.array([1, 2]))]
     assert frames(joined(recordings, keep_empty=True), UNITS, Binning(5)).counts.sum((1, 2)).tolist() == [0, 2]
     np.testing.assert_array_equal(frames(joined(recordings, keep_empty=True), UNITS, Binning(dt=0.1)).lengths, [1, 3])
@@ -156,12 +156,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("binning", "message"), BAD, ids=[message[:20] for _, message in BAD])
-def test_bad_binnings(binning, message):
+def test_bad_binnings_are_refused(binning, message):
     with pytest.raises((ValueError, TypeError), match=message):
         binning.checked(UNITS)
 
 
-def test_more_bins_than_time_steps():
+def test_more_bins_than_time_steps_are_refused():
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1])), (np.array([0.5, 0.50003]), np.array([0, 1]))]
     with pytest.raises(
         ValueError, match=r"bins is 50, more than the time steps of recording 1, which lasts 30 microseconds"
@@ -169,7 +169,7 @@ def test_more_bins_than_time_steps():
         frames(joined(recordings), UNITS, Binning(50))
 
 
-def test_frames_that_no_memory_holds(monkeypatch):
+def test_frames_beyond_memory_are_refused(monkeypatch):
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1]))] * 3
     with pytest.raises(
         ValueError, match=r"20000000 time steps of 12 units are more than 134,217,728 numbers .* Use fewer"

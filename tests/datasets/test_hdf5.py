@@ -21,7 +21,7 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_reads_what_was_written(path, zipped):
+def test_recordings_are_read_as_written(path, zipped):
     wanted = tiny_events.recordings(tiny_events.make(path))
     events = hdf5.read(tiny_events.zipped(path) if zipped else path, UNITS)
     assert len(events) == 20
@@ -83,20 +83,20 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_content(path, change, message):
+def test_invalid_content_is_refused(path, change, message):
     tiny_events.make(path, **change)
     with pytest.raises(ValueError, match=message) as error:
         hdf5.read(path, UNITS)
     assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_not_hdf5(path):
+def test_a_file_that_is_not_hdf5_is_refused(path):
     path.write_text("<html>not found</html>")
     with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*signature not found.* fetch it again"):
         hdf5.read(path, UNITS)
 
 
-def test_bad_archives(path):
+def test_bad_archives_are_refused(path):
     archive = tiny_events.zipped(tiny_events.make(path))
     whole = archive.read_bytes()
     archive.write_bytes(whole[:-100])
@@ -113,7 +113,7 @@ def test_bad_archives(path):
         hdf5.read(archive, UNITS)
 
 
-def test_an_archive_that_unpacks_to_too_much(path):
+def test_an_archive_with_too_large_contents_is_refused(path):
     """Its directory says how much that will be, and what it says is a bound."""
     tiny_events.make(path)
     too_large = r"unpacks to 3,000,000,000 bytes, expected 1,000,\d+,\d+ at most in an archive of its size"
@@ -126,7 +126,7 @@ def test_an_archive_that_unpacks_to_too_much(path):
             hdf5.read(archive, UNITS)
 
 
-def test_what_is_no_file(path, tmp_path, hasty):
+def test_a_path_that_is_not_a_plain_file_is_refused(path, tmp_path, hasty):
     os.mkfifo(path)
     for place, what in {path: "named pipe", tmp_path: "folder", "/dev/zero": "device"}.items():
         with pytest.raises(OSError, match=rf"{place} is a {what}, expected a file in SHD's layout. Name the file"):
@@ -210,7 +210,7 @@ LEADING_AWAY = {
 
 
 @pytest.mark.parametrize("case", LEADING_AWAY)
-def test_other_files_are_not_read(path, case, request):
+def test_content_stored_in_other_files_is_not_read(path, case, request):
     name, make, target, message = LEADING_AWAY[case]
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
@@ -220,7 +220,7 @@ def test_other_files_are_not_read(path, case, request):
         hdf5.read(path, UNITS)
 
 
-def test_a_group_in_another_file(path, another):
+def test_a_group_stored_in_another_file_is_refused(path, another):
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
         del file["spikes"]
@@ -310,7 +310,7 @@ HALF = """print('{"names": null, "arrays": {"times": ["<f2", 9]}}', flush=True);
     ],
     ids=["crash", "for ever", "killed", "half a line", "half the data", "no start", "another program"],
 )
-def test_a_reader_that_dies(path, monkeypatch, program, error, message):
+def test_a_reader_process_that_fails_is_reported(path, monkeypatch, program, error, message):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "PROGRAM", path.with_suffix(".py"))
     hdf5.PROGRAM.write_text(program)
@@ -328,21 +328,21 @@ def test_chatter_before_the_reader_starts_does_not_matter(path, monkeypatch):
     assert hdf5.READY == hdf5_process.READY
 
 
-def test_python_itself_cannot_be_found(path, monkeypatch):
+def test_a_missing_python_executable_is_reported(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr("sys.executable", str(path / "none"))
     with pytest.raises(OSError, match=r"could not be started \(.*train.h5/none.*\). Check that `.*import h5py'` works"):
         hdf5.read(path, UNITS)
 
 
-def test_a_file_that_may_not_be_read(path, monkeypatch):
+def test_a_file_without_read_permission_is_refused(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(PermissionError, match=r"train.h5 may not be read. Ask for permission"):
         hdf5.read(path, UNITS)
 
 
-def test_the_limits_are_set(path, monkeypatch):
+def test_the_reader_process_limits_its_time_and_memory(path, monkeypatch):
     """A process that wants more time or memory than a file of its size can need is stopped."""
     resource = pytest.importorskip("resource")
     limits = {}
@@ -352,7 +352,7 @@ def test_the_limits_are_set(path, monkeypatch):
     assert limits[resource.RLIMIT_AS][0] == 6_000_000_000
 
 
-def test_a_read_that_never_ends_is_stopped():
+def test_an_endless_read_is_stopped_by_the_processor_time_limit():
     """Two processor seconds for a file of this size, which is below nothing."""
     pytest.importorskip("resource")
     program = f"""
@@ -371,7 +371,7 @@ hdf5_process.main()
 
 
 @pytest.mark.parametrize("before", [READY, "import os; "], ids=["reading", "starting"])
-def test_a_reader_that_waits_for_ever(path, monkeypatch, before):
+def test_a_reader_that_waits_for_ever_is_stopped_by_the_clock(path, monkeypatch, before):
     """It takes no processor time, so that only the clock can end it."""
     tiny_events.make(path)
     program = path.with_suffix(".py")
@@ -384,14 +384,14 @@ def test_a_reader_that_waits_for_ever(path, monkeypatch, before):
     assert time.monotonic() - began < 10
 
 
-def test_a_large_file_has_more_time(path, monkeypatch):
+def test_a_large_file_gets_more_time(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "SECONDS", 0)
     monkeypatch.setattr(hdf5, "BYTES_A_SECOND", path.stat().st_size / 60)
     assert len(hdf5.read(path, UNITS)) == 20
 
 
-def test_without_h5py(path, monkeypatch):
+def test_without_h5py_the_error_says_how_to_install_it(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "find_spec", lambda name: None)
     with pytest.raises(OSError, match=r"needs h5py, which is not installed. Use: pip install 'otpe\[data\]'"):

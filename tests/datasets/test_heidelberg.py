@@ -28,7 +28,7 @@ def kept(root):
     return sorted(path.name for path in (root / "otpe-cache").iterdir())
 
 
-def test_the_papers_setting(root):
+def test_default_settings_are_those_of_the_paper(root):
     """50 bins, counts, the first tenth of the training file for validation; labels, speakers and names kept."""
     train, valid, test = (datasets.shd(root, split) for split in ("train", "valid", "test"))
     assert [len(part) for part in (train, valid, test)] == [18, 2, 20]
@@ -40,7 +40,7 @@ def test_the_papers_setting(root):
     np.testing.assert_array_equal(datasets.shd(root, "train", bins=50).frames, train.frames)
 
 
-def test_stratified_validation(root):
+def test_stratified_validation_takes_the_same_share_of_every_class(root):
     held = {seed: Holdout("stratified", 0.4, seed) for seed in (0, 1)}
     first = datasets.shd(root, "valid", validation=held[0])
     np.testing.assert_array_equal(np.bincount(first.labels), [2, 2, 2, 2])
@@ -51,7 +51,7 @@ def test_stratified_validation(root):
     assert np.flatnonzero(held[0].held(np.arange(12) % 2)).tolist() == [1, 4, 6, 11], "equal on any machine"
 
 
-def test_no_validation(root):
+def test_validation_none_leaves_no_validation_split(root):
     assert len(datasets.shd(root, "train", validation="none")) == 20
     with pytest.raises(
         ValueError, match=r"split is 'valid', for which validation='none' .* leave none of 20 recordings"
@@ -65,7 +65,7 @@ def test_ssc_has_a_file_for_each_split(tmp_path):
     assert [len(datasets.ssc(tmp_path, split, 10)) for split in ("train", "valid", "test")] == [8, 9, 10]
 
 
-def test_any_folder_in_this_layout(tmp_path):
+def test_any_folder_in_shd_layout_is_read(tmp_path):
     tiny_events.make(tmp_path / "train.h5")
     tiny_events.zipped(tiny_events.make(tmp_path / "birds_test.h5", recordings=9))
     load = lambda split: datasets.folder(tmp_path, split, 10, units=UNITS)  # noqa: E731
@@ -78,7 +78,7 @@ def test_any_folder_in_this_layout(tmp_path):
         load("test")
 
 
-def test_a_folder_of_a_camera(root):
+def test_units_of_a_camera_folder_become_a_grid(root):
     """Units in the order of (P, H, W): one cache for both, and one more where squares are pooled."""
     (flat, grid), squares = (
         [datasets.folder(root, "train", 5, units=12), datasets.folder(root, "train", 5, shape=(3, 2, 2))],
@@ -104,13 +104,13 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize(("settings", "message"), FOLDERS, ids=[str(settings) for settings, _ in FOLDERS])
-def test_shapes_that_a_folder_cannot_have(root, settings, message):
+def test_invalid_shapes_of_a_folder_are_refused(root, settings, message):
     with pytest.raises(ValueError, match=message):
         datasets.folder(root, **settings)
     assert not (root / "otpe-cache").exists()
 
 
-def test_padded_steps_of_fixed_time(root):
+def test_bins_of_a_fixed_duration_are_padded(root):
     data = datasets.shd(root, "test", Binning(dt=0.05, binary=True, pool=70))
     batch = data.batch(0, 0, 6)
     assert batch.spikes.shape == (data.steps, 6, 10)
@@ -199,7 +199,7 @@ def test_a_cache_whose_arrays_do_not_fit_is_made_anew(root, wrong, monkeypatch):
     assert len(heidelberg.load(root / "shd_test.h5", 700, binning).labels) == 20
 
 
-def test_a_read_only_folder_is_left_alone(root, monkeypatch, tmp_path_factory):
+def test_a_read_only_folder_is_read_without_a_cache(root, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("mine")))
     root.chmod(0o555)
     try:
@@ -221,7 +221,7 @@ def test_a_bad_file_leaves_no_cache_behind(root):
     assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
 
 
-def test_missing_files_and_folders(tmp_path):
+def test_missing_files_and_folders_are_reported(tmp_path):
     with pytest.raises(
         FileNotFoundError,
         match=r"shd_train.h5 is not there, nor its .zip. Fetch it with `otpe data shd --root .* --download`",
@@ -244,7 +244,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(s) for s, _ in BAD])
-def test_bad_settings(root, settings, message):
+def test_bad_settings_are_refused(root, settings, message):
     with pytest.raises(ValueError, match=message):
         datasets.shd(root, **settings)
     assert not (root / "otpe-cache").exists()
@@ -271,7 +271,7 @@ def server(tmp_path_factory, monkeypatch):
         running.shutdown()
 
 
-def test_download(server, tmp_path):
+def test_download_fetches_only_the_files_needed(server, tmp_path):
     root = tmp_path / "new"
     data = datasets.shd(root, "train", 10, download=True)
     assert len(data) == 18
@@ -282,7 +282,7 @@ def test_download(server, tmp_path):
     assert fetch.fetch("shd", "train", root) == root / "shd_train.h5.zip"
 
 
-def test_a_download_that_arrives_damaged(server, tmp_path):
+def test_a_damaged_download_is_refused_and_removed(server, tmp_path):
     content = bytearray((server / "shd_train.h5.zip").read_bytes())
     content[100] ^= 1
     (server / "shd_train.h5.zip").write_bytes(content)
@@ -293,14 +293,14 @@ def test_a_download_that_arrives_damaged(server, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_download_that_fails(server, tmp_path):
+def test_a_failed_download_says_what_to_do(server, tmp_path):
     (server / "shd_train.h5.zip").unlink()
     with pytest.raises(OSError, match=r"shd_train.h5.zip could not be fetched into .*404.* download it in a browser"):
         datasets.shd(tmp_path, download=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_never_overwritten(server, tmp_path):
+def test_existing_files_are_never_overwritten(server, tmp_path):
     """Somebody's own file under the official name: used as it is, but not passed off, and not replaced."""
     mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
     content = mine.read_bytes()
@@ -314,21 +314,21 @@ def test_what_is_there_is_never_overwritten(server, tmp_path):
     assert mine.read_bytes() == content
 
 
-def test_a_download_whose_place_is_taken(server, tmp_path):
+def test_a_download_does_not_replace_a_pipe_or_folder(server, tmp_path):
     """By a pipe, which would make us wait, or by a folder."""
     (tmp_path / "shd_train.h5.zip").mkdir()
     with pytest.raises(OSError, match=r"shd_train.h5.zip is there, but is no file. Move it away, or name another fol"):
         datasets.shd(tmp_path, download=True)
 
 
-def test_offline(server, tmp_path, monkeypatch):
+def test_offline_mode_refuses_to_download(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_OFFLINE", "1")
     with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids to fetch it"):
         datasets.shd(tmp_path, download=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_pooch(server, tmp_path, monkeypatch):
+def test_without_pooch_the_error_says_how_to_install_it(server, tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "find_spec", lambda name: None)
     with pytest.raises(
         OSError, match=r"downloading needs pooch, which is not installed. Use: pip install 'otpe\[data\]'"
@@ -336,7 +336,7 @@ def test_without_pooch(server, tmp_path, monkeypatch):
         datasets.shd(tmp_path, download=True)
 
 
-def test_the_official_hashes():
+def test_the_hashes_are_those_published():
     """As published; a typing error here would refuse every good file."""
     for source in fetch.SOURCES.values():
         assert all(len(md5) == 32 and int(md5, 16) for md5 in source.md5.values())
@@ -347,7 +347,7 @@ def test_the_official_hashes():
 
 
 @pytest.mark.skipif(heidelberg.find(REAL, "shd_test") is None, reason="set OTPE_SHD to a folder with shd_test.h5")
-def test_spoken_digits():
+def test_real_recordings_of_spoken_digits_are_read():
     from tonic.transforms import ToFrame
 
     path = heidelberg.find(REAL, "shd_test")

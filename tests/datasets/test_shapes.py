@@ -38,7 +38,7 @@ def mean_place(counts, axis):
     return np.angle(along @ np.exp(1j * angle)) * SIZE / (2 * np.pi)
 
 
-def test_a_seed_and_a_step_decide_everything():
+def test_the_seed_and_the_step_decide_the_whole_batch():
     data = moving_shapes(size=12, time_steps=5, noise=0.01)
     first, same, others = data.batch(3, 7, 6), data.batch(3, 7, 6), (data.batch(3, 8, 6), data.batch(4, 7, 6))
     np.testing.assert_array_equal(first.spikes, same.spikes)
@@ -94,7 +94,7 @@ def test_events_move_along_the_labelled_direction():
     np.testing.assert_allclose(np.array(moved)[:, right], 15 * scenes.velocity[:, right], atol=1.5)
 
 
-def test_what_gets_brighter_is_ahead_of_a_bright_shape_and_behind_a_dark_one():
+def test_on_events_are_ahead_of_bright_shapes_and_behind_dark_ones():
     spikes, labels, scenes = drawn(64)
     off, on = (spikes[:, :, channel].sum(0) for channel in (0, 1))
     one = drawn(64, time_steps=1)[0]
@@ -108,7 +108,7 @@ def test_what_gets_brighter_is_ahead_of_a_bright_shape_and_behind_a_dark_one():
 
 
 @pytest.mark.parametrize("label", ["direction", "shape"])
-def test_backwards_in_the_other_contrast_it_is_the_opposite_direction(label):
+def test_time_reversal_with_inverted_contrast_reverses_the_direction(label):
     """So no frame alone, nor their sum, tells a direction from its opposite."""
     data = moving_shapes(label, size=SIZE, time_steps=20, noise=0)
     scenes = data.scenes(KEY, 32)
@@ -134,7 +134,7 @@ def test_slow_motion_gives_events_too():
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.3])
-def test_noise_has_its_rate_and_leaves_the_shapes_as_they_are(noise):
+def test_noise_has_its_rate_and_does_not_change_the_shapes(noise):
     data = moving_shapes(size=16, time_steps=30, noise=noise)
     pure = replace(data, noise=0.0).sample(KEY, 40).spikes
     noisy = data.sample(KEY, 40).spikes
@@ -146,7 +146,7 @@ def test_noise_has_its_rate_and_leaves_the_shapes_as_they_are(noise):
     np.testing.assert_allclose(per_step, noise, atol=5 * np.sqrt(noise / silent[0].sum()))
 
 
-def test_inside_jit_scan_and_vmap():
+def test_sampling_works_inside_jit_scan_and_vmap():
     data = moving_shapes(size=12, time_steps=4, noise=0.01)
 
     @jax.jit
@@ -162,7 +162,7 @@ def test_inside_jit_scan_and_vmap():
     np.testing.assert_array_equal(together.spikes[1, 2], data.batch(6, 2, 6).spikes)
 
 
-def test_a_network_of_dense_layers_takes_it_flat():
+def test_a_dense_network_takes_the_flat_dataset():
     data = moving_shapes(size=12, time_steps=4)
     flat = data.flat()
     batch = flat.sample(KEY, 3)
@@ -191,12 +191,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(settings) for settings, _ in BAD])
-def test_bad_settings(settings, message):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         moving_shapes(**settings)
 
 
-def test_bad_batches():
+def test_invalid_batch_sizes_and_keys_are_refused():
     data = moving_shapes()
     with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):
         data.sample(KEY, 0)

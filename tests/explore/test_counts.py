@@ -20,7 +20,7 @@ from otpe.explore import reading, run, summary
 from otpe.explore.config import DataConfig
 
 
-def test_a_folder_from_end_to_end(tmp_path, monkeypatch, capsys):
+def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
     write(tmp_path / "in" / "my_test.h5", times=TIMES[:1], units=UNITS[:1], labels=[1], speakers=[9])
     pack(write(tmp_path / "in" / "my_train.h5"))
     out = tmp_path / "new" / "folder"
@@ -44,7 +44,7 @@ def test_a_folder_from_end_to_end(tmp_path, monkeypatch, capsys):
     )
 
 
-def test_every_number_by_hand(tmp_path, plain):
+def test_every_number_equals_a_count_by_hand(tmp_path, plain):
     write(tmp_path / "train.h5")
     assert run.prepare(replace(FOLDER, root=tmp_path, out=tmp_path / "out", bins=2))() == 0
     (split,) = read(tmp_path / "out")["splits"]
@@ -95,7 +95,7 @@ def test_frames_are_counted_as_training_gets_them(binning, at_once, monkeypatch)
         assert found.lengths.tolist() == whole.lengths.tolist()
 
 
-def test_mean_spikes_and_durations(monkeypatch):
+def test_mean_spikes_and_durations_equal_a_count_by_hand(monkeypatch):
     monkeypatch.setattr(summary, "AT_ONCE", 2)
     starts = np.array([0, 2, 2, 5])
     events = Events(
@@ -110,7 +110,7 @@ def test_mean_spikes_and_durations(monkeypatch):
     assert summary.durations(events).tolist() == [2, 0, 5]
 
 
-def test_recordings_without_spikes(tmp_path, plain, capsys):
+def test_recordings_without_spikes_need_keep_empty(tmp_path, plain, capsys):
     write(tmp_path / "train.h5", times=[[], [0.0, 1.0], []], units=[[], [1, 2], []])
     args = ["data", "folder", "--units", "8", "--root", str(tmp_path), "--out", str(tmp_path / "out"), "--bins", "2"]
     assert cli.main(args) == 2
@@ -120,7 +120,7 @@ def test_recordings_without_spikes(tmp_path, plain, capsys):
     assert split["spikes_per_recording"] == {"min": 0, "median": 0.0, "max": 2}
 
 
-def test_randman_from_end_to_end(tmp_path, tiny_randman, capsys):
+def test_randman_is_summarised_from_end_to_end(tmp_path, tiny_randman, capsys):
     out = tmp_path / "out"
     assert (
         cli.main(["data", "t-randman", "--seed", "3", "--standardize", "fixed", "--samples", "2", "--out", str(out)])
@@ -149,7 +149,7 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
 
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")
-def test_real_recordings(tmp_path, plain):
+def test_real_recordings_are_summarised(tmp_path, plain):
     """Of the folder that OTPE_SHD names, official or made anew."""
     assert run.prepare(DataConfig("shd", root=Path(os.environ["OTPE_SHD"]), out=tmp_path))() == 0
     train, test = read(tmp_path, "shd-001")["splits"]

@@ -24,7 +24,7 @@ def look(root, *args):
     return cli.main(["data", "shd", "--root", str(root), "--bins", "2", "--out", str(root.parent / "out"), *args])
 
 
-def test_official_archives(archives, capsys):
+def test_official_archives_are_recognised(archives, capsys):
     assert look(archives, "--verify") == 0
     said = capsys.readouterr().out
     assert re.search(r"official archive +yes +yes", said)
@@ -32,7 +32,7 @@ def test_official_archives(archives, capsys):
     assert "results" not in said
 
 
-def test_another_archive_is_said_to_be_one_and_refused_when_asked(archives, capsys):
+def test_other_archives_are_named_and_refused_with_download(archives, capsys):
     (archives / "shd_test.h5.zip").unlink()
     other = pack(write(archives / "shd_test.h5", labels=(0, 0, 0)))
     assert look(archives) == 0
@@ -86,7 +86,7 @@ def test_download_fetches_what_is_missing(archives, server, capsys):
     assert len(server) == 1
 
 
-def test_offline_never_fetches(archives, server, capsys):
+def test_offline_mode_fetches_nothing(archives, server, capsys):
     (archives / "shd_test.h5.zip").unlink()
     assert look(archives, "--download", "--offline") == 2
     said = capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_offline_never_fetches(archives, server, capsys):
     assert not server
 
 
-def test_nothing_is_fetched_unasked(tmp_path, server, capsys):
+def test_nothing_is_fetched_without_download(tmp_path, server, capsys):
     assert look(tmp_path / "none") == 2
     said = capsys.readouterr().err
     for name in ("shd_train.h5.zip", "shd_test.h5.zip"):

@@ -24,7 +24,7 @@ def few(monkeypatch):
         monkeypatch.setattr(module, "BATCHES", 2)
 
 
-def test_moving_shapes_from_end_to_end(few, tmp_path, capsys):
+def test_moving_shapes_are_summarised_from_end_to_end(few, tmp_path, capsys):
     out = tmp_path / "out"
     args = ["--label", "shape", "--size", "12", "--noise", "0", "--seed", "3", "--samples", "2", "--out", str(out)]
     assert cli.main(["data", "moving-shapes", *args]) == 0
@@ -42,7 +42,7 @@ def test_moving_shapes_from_end_to_end(few, tmp_path, capsys):
         assert (out / f"moving-shapes-001-{kind}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_samples_are_those_that_training_sees(few):
+def test_the_samples_shown_are_those_of_training(few):
     (split,) = reading.read(DataConfig("moving-shapes", size=12, seed=3))
     batch = moving_shapes(size=12).batch(3, 1, 6)
     assert split.events.labels[6:].tolist() == batch.labels.tolist()
@@ -50,7 +50,7 @@ def test_the_samples_are_those_that_training_sees(few):
     np.testing.assert_array_equal(split.events.recording(10), [steps, np.ravel_multi_index(place, (2, 12, 12))])
 
 
-def test_a_camera_in_a_folder(tmp_path):
+def test_a_camera_folder_is_summarised_as_a_grid(tmp_path):
     """Three recordings of 8 units, as 2 × 2 pixels of two channels; unit 6 is the lower left pixel of channel 1."""
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
@@ -69,7 +69,7 @@ def test_a_camera_in_a_folder(tmp_path):
     assert json.loads(json.dumps(found))["splits"][0]["frames"]["shape"] == [2, 1, 1]
 
 
-def test_maps_of_classes(tmp_path):
+def test_the_figure_has_a_map_per_class(tmp_path):
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
     shown = grids.maps(split, ["null", "eins", "zwei"], "title").axes[:3]
@@ -77,7 +77,7 @@ def test_maps_of_classes(tmp_path):
     np.testing.assert_array_equal(shown[0].images[0].get_array(), [[1.5, 0.5], [0.5, 1]])
 
 
-def test_channels_that_are_no_polarities():
+def test_channels_other_than_two_are_no_polarities():
     one, three = np.zeros((1, 2, 2)), np.zeros((3, 2, 2))
     one[0, 0, 1] = three[2, 0, 1] = 5
     for counts in (one, three):

@@ -22,7 +22,7 @@ def test_samples_are_of_different_classes():
     assert chosen(labels, 50) == [1, 2, 6, 3, 0, 4, 5], "all there are"
 
 
-def test_the_pictures_show_what_was_read(tmp_path):
+def test_the_figures_show_the_recordings(tmp_path):
     from otpe.explore import pictures
 
     write(tmp_path / "train.h5")
@@ -43,7 +43,7 @@ MANY = tuple(map(str, range(61))), ["0", "20", "40", "60"]
 
 
 @pytest.mark.parametrize(("names", "shown"), [ODD, MANY], ids=["odd", "many"])
-def test_names_that_are_hard_to_draw(names, shown):
+def test_unprintable_names_are_escaped_in_figures(names, shown):
     from otpe.explore import pictures
 
     events = Events(np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2]), np.array([2], np.int32), None, names)
@@ -57,7 +57,7 @@ def test_names_that_are_hard_to_draw(names, shown):
     pictures._rasters(split, found, 1).savefig(io.BytesIO())
 
 
-def test_the_table(tmp_path):
+def test_the_table_has_the_measured_values(tmp_path):
     write(tmp_path / "train.h5")
     write(tmp_path / "test.h5", speakers=None)
     config = replace(FOLDER, root=tmp_path, dt=0.1, steps=4, binary=True, pool=2)
@@ -84,7 +84,7 @@ def test_splits_with_other_classes_have_a_table_each(tmp_path):
     assert text.count("Recordings of each class") == 2
 
 
-def test_files_of_a_folder(tmp_path):
+def test_files_of_a_folder_are_listed(tmp_path):
     from otpe.explore.sources import sources
 
     for name in ("b_test.h5", "a-train.h5", "other.h5", "one_valid.h5", "two_valid.h5"):

@@ -53,14 +53,14 @@ def cores(request, monkeypatch):
     return request.param
 
 
-def test_all_are_compiled_elsewhere(cores):
+def test_all_runs_are_compiled_in_other_threads(cores):
     making = Making(late=("a", "c"))
     found = list(ahead.ready(planned(*"abcde"), making, always))
     assert sorted(run.name for run, _ in found) == sorted(made.name for _, made in found) == [*"abcde"]
     assert all(made.compiled and not made.closed for _, made in found)
 
 
-def test_nothing_waits_for_one_that_takes_long(monkeypatch):
+def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     others, names = threading.Event(), []
 
@@ -75,14 +75,14 @@ def test_nothing_waits_for_one_that_takes_long(monkeypatch):
     assert names == [*"bcdefa"]
 
 
-def test_not_too_far_ahead(cores):
+def test_only_a_limited_number_of_runs_is_prepared_ahead(cores):
     making, names = Making(), [f"run {i}" for i in range(ahead.AHEAD + 5)]
     for i, _ in enumerate(ahead.ready(planned(*names), making, always)):
         time.sleep(0.03)
         assert len(making.made) == min(i + ahead.AHEAD, len(names)), "the one in training, and so many more"
 
 
-def test_what_waits_for_a_search_is_made_when_it_is_over(cores):
+def test_runs_that_depend_on_a_search_are_made_after_it(cores):
     over, making, seen = set(), Making(), []
     for run, _ in ahead.ready(planned(*"abcd", c=("a", "b")), making, over.__contains__):
         time.sleep(0.02)
@@ -92,7 +92,7 @@ def test_what_waits_for_a_search_is_made_when_it_is_over(cores):
     assert seen == [*"abcd"], "and nothing overtakes it"
 
 
-def test_folders_are_closed_when_nobody_goes_on():
+def test_folders_are_closed_when_iteration_stops():
     making = Making(late=("b",))
     runs = ahead.ready(planned(*"abcdef"), making, always)
     _, first = next(runs)
@@ -101,7 +101,7 @@ def test_folders_are_closed_when_nobody_goes_on():
     assert all(made.closed for name, made in making.made.items() if name != "a")
 
 
-def test_an_error_is_raised_and_lets_go_of_the_others():
+def test_an_error_is_raised_and_the_other_folders_are_closed():
     making = Making(failing=("b",))
     runs = ahead.ready(planned(*"abcd"), making, always)
     taken = set()
@@ -110,7 +110,7 @@ def test_an_error_is_raised_and_lets_go_of_the_others():
     assert all(made.closed for name, made in making.made.items() if name not in taken)
 
 
-def test_a_run_that_cannot_be_compiled_lets_go_of_its_folder():
+def test_a_run_that_cannot_be_compiled_closes_its_folder():
     class Large(Made):
         def compile(self):
             raise MemoryError("out of memory")

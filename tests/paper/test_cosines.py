@@ -56,7 +56,7 @@ def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
     assert cosines.beside_three(along)[0].what == "cosine, whole model", "kernels of another depth are not compared"
 
 
-def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
+def test_a_rule_without_cosines_is_never_the_best(tmp_path):
     moment = aligned({"ostl": [[None, 0.3, 1.0]], "otpe": [[-0.4, 0.3, 1.0]]})
     found = run(tmp_path, "bptt", [[0.5]], alignment=[moment])
     told = cosines.section(found, ("ostl", "otpe"), "my digits")
@@ -69,11 +69,11 @@ def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
     assert told["against"] == []
 
 
-def test_no_run_by_bptt():
+def test_without_a_bptt_run_there_are_no_cosines():
     assert cosines.section(None, ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}
 
 
-def test_how_far_from_the_paper_is_said_for_what_is_compared_and_for_the_fifth_that_comes_closest(tmp_path):
+def test_distances_from_the_paper_are_given_at_the_end_and_for_the_closest_fifth(tmp_path):
     """One rule, five moments; the first layer's cosine falls, the last hidden one's rises."""
     theirs = numbers.COSINES_5["otpe"][::-1]
     moments = [[[theirs[0] + off, *theirs[1:]]] for off in (0.4, 0.3, 0.05, -0.1, -0.2)]

@@ -5,7 +5,7 @@ from otpe.paper import numbers
 RULES = {"ottt", "approx-otpe", "ostl", "otpe"}
 
 
-def test_anchors_of_table_2():
+def test_some_numbers_of_table_2():
     assert numbers.OFFLINE[3, 128]["bptt"] == (0.739, 0.025)
     assert numbers.OFFLINE[5, 512]["ottt"] == (0.635, 0.021)
     assert numbers.ONLINE[3, 512]["f-otpe"] == (0.753, 0.003)
@@ -13,7 +13,7 @@ def test_anchors_of_table_2():
     assert numbers.ONLINE[3, 128]["f-approx-otpe"] == (0.712, 0.017)
 
 
-def test_table_2_is_whole():
+def test_table_2_is_complete():
     for table, rules in (
         (numbers.OFFLINE, RULES | {"bptt"}),
         (numbers.ONLINE, RULES | {"f-otpe", "f-approx-otpe"}),
@@ -49,7 +49,7 @@ def test_the_authors_runs_agree_with_the_papers_text():
     assert set(numbers.DIGITS_LOSS) == set(numbers.DIGITS)
 
 
-def test_searches():
+def test_the_axes_of_the_searches():
     assert len(numbers.RATES) == 14
     assert [*numbers.RATES] == sorted(numbers.RATES, reverse=True)
     assert (numbers.RATES[0], numbers.RATES[-1]) == (1e-3, 8.5e-6)

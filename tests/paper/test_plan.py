@@ -26,7 +26,7 @@ def full():
     return Plan(scale.FULL, ASKED)
 
 
-def test_a_name_stands_for_one_run_in_all_items(plan):
+def test_a_name_means_the_same_run_in_all_items(plan):
     named = {}
     for item in ITEMS.values():
         needed = item.needs(plan)
@@ -39,7 +39,7 @@ def test_a_name_stands_for_one_run_in_all_items(plan):
     assert not {*named} & {*ITEMS}
 
 
-def test_every_run_is_one_that_can_be_trained(plan):
+def test_every_run_has_valid_settings(plan):
     for item in ITEMS.values():
         for run in item.needs(plan):
             settings.checked(run.config)
@@ -49,7 +49,7 @@ def test_every_run_is_one_that_can_be_trained(plan):
             assert run.weight > 0
 
 
-def test_a_search_comes_before_what_waits_for_it_and_is_of_the_same_rule_and_network(plan):
+def test_a_search_comes_before_its_final_run_and_has_the_same_rule_and_network(plan):
     for item in ITEMS.values():
         before = {}
         for run in item.needs(plan):
@@ -60,7 +60,7 @@ def test_a_search_comes_before_what_waits_for_it_and_is_of_the_same_rule_and_net
             before[run.name] = run.config
 
 
-def test_ours_stand_beside_the_papers_in_every_item():
+def test_every_item_has_our_rules_beside_the_papers():
     for each in (scale.FULL, scale.FINE):
         plan = Plan(each, ASKED)
         for name, item in ITEMS.items():
@@ -128,7 +128,7 @@ def test_the_slope_search_has_the_papers_axes():
         assert len(runs) == 4 * len(widths) * 2 * 7
 
 
-def test_fine_is_as_large_as_the_paper_online_and_full_says_the_same_offline():
+def test_fine_has_the_papers_size_online_and_the_same_offline_runs_as_full():
     fine = Plan(scale.FINE, ASKED)
     runs = [run for item in ("online-digits", "online-t-randman") for run in ITEMS[item].needs(fine)]
     assert {run.config.steps for run in runs if run.search} == {10_000, 20_000}
@@ -149,7 +149,7 @@ def test_figures_are_of_the_papers_sizes(full):
     assert sum(bool(run.search) for run in ITEMS["table-digits-online"].needs(full)) == 3 * 8
 
 
-def test_what_is_coarser_than_in_the_paper_is_said(full):
+def test_the_plan_says_what_is_coarser_than_in_the_paper(full):
     fine = Plan(scale.FINE, ASKED)
     said = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
     assert said["online-digits"] == [

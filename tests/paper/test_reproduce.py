@@ -21,7 +21,7 @@ from otpe.runs import folder, signals, task
 MAKE_DATA = task.named
 
 
-def test_folders_sections_order_and_report(ran, config):
+def test_a_reproduction_writes_runs_sections_order_and_report(ran, config):
     assert reproduce(config) == config.out / "report.html"
     assert ran.reports == [(config.out, config.out / "report.html")]
     assert json.loads((config.out / "order.json").read_text()) == [ITEM, "cosines-t-randman", "online-t-randman"]
@@ -38,7 +38,7 @@ def test_folders_sections_order_and_report(ran, config):
     assert len(ran) == len(set(ran)), "each run once, however many items need it"
 
 
-def test_every_item_that_has_runs_can_be_told(ran, config, recordings):
+def test_every_item_with_runs_gets_a_section(ran, config, recordings):
     names = tuple(name for name in ITEMS if name != "complexity" and not name.startswith("landscape"))
     reproduce(replace(config, items=names[::-1]))
     assert json.loads((config.out / "order.json").read_text()) == [*names], "in the paper's order"
@@ -49,7 +49,7 @@ def test_every_item_that_has_runs_can_be_told(ran, config, recordings):
         assert not official, "that is said where numbers can be compared"
 
 
-def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, config, recordings, monkeypatch):
+def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(ran, config, recordings, monkeypatch):
     scale = replace(reproduction.QUICK, name="full")
     monkeypatch.setattr(reproduction, "FULL", scale)
     reproduce(replace(config, quick=False, items=("offline-digits", ITEM), digits="my digits"))
@@ -71,7 +71,7 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_told(ran, c
     assert "--digits" not in other.command, "it has no use for them"
 
 
-def test_complexity_says_what_it_was_measured_with(ran, config, monkeypatch):
+def test_the_complexity_item_shows_its_study(ran, config, monkeypatch):
     measured = Section(name="complexity", title="", lead="All of it.", settings={"widths": [64, 128]}, seconds=9.0)
     monkeypatch.setattr(complexity, "study", lambda **_: measured)
     reproduce(replace(config, items=("complexity",)))
@@ -79,7 +79,7 @@ def test_complexity_says_what_it_was_measured_with(ran, config, monkeypatch):
     assert (section.lead, section.settings, section.seconds) == ("All of it.", {"widths": [64, 128]}, 9.0)
 
 
-def test_a_second_time_nothing_is_trained(ran, config):
+def test_repeating_the_command_trains_nothing(ran, config):
     reproduce(config)
     before = {path: path.stat().st_mtime_ns for path in config.out.glob("runs/*/*.json*")}
     sections = [replace(told(config, name), seconds=0) for name in RANDMAN]
@@ -92,7 +92,7 @@ def test_a_second_time_nothing_is_trained(ran, config):
     assert sections == [replace(told(config, name), seconds=0) for name in RANDMAN]
 
 
-def test_the_best_rate_of_a_search_is_that_of_the_final_run(ran, config):
+def test_the_final_run_has_the_best_rate_of_the_search(ran, config):
     best = {"otpe": 1e-3, "ostl": 3e-3, "deep-otpe": 1e-3}
     ran.accuracy = lambda c: 0.9 if c.learning_rate == best[c.rule] else 0.4
     reproduce(replace(config, items=("online-t-randman",)))
@@ -103,7 +103,7 @@ def test_the_best_rate_of_a_search_is_that_of_the_final_run(ran, config):
     assert {row[0]: row[-1] for row in rows} == {"otpe": "0.001", "ostl": "0.003", "deep-otpe": "0.001"}
 
 
-def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
+def test_diverged_runs_are_reported_and_the_others_are_shown(ran, config, capsys):
     ran.diverging = {OTPE, "t-randman-rate-0.003-ostl"}
     ran.accuracy = lambda c: c.learning_rate * 100
     assert cli.main(line(config)) == 1
@@ -125,7 +125,7 @@ def test_what_diverges_is_told_and_the_others_are_there(ran, config, capsys):
     assert told(config, ITEM).remarks == section.remarks
 
 
-def test_a_search_in_which_every_run_diverges(ran, config):
+def test_a_search_whose_runs_all_diverge_is_reported(ran, config):
     ran.diverging = {"t-randman-rate-0.003-ostl", "t-randman-rate-0.001-ostl"}
     reproduce(replace(config, items=("online-t-randman",)))
     assert "t-randman-online-ostl" not in ran
@@ -134,7 +134,7 @@ def test_a_search_in_which_every_run_diverges(ran, config):
     assert {row[0]: row[1] for row in section.tables[0].rows}["ostl"] == "no run"
 
 
-def test_metrics_that_end_early(ran, config, capsys):
+def test_truncated_metrics_are_reported(ran, config, capsys):
     reproduce(config)
     path = config.out / "runs" / OTPE / "metrics.jsonl"
     path.write_text(path.read_text()[:-30])
@@ -143,13 +143,13 @@ def test_metrics_that_end_early(ran, config, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_a_landscape_whose_weights_are_gone(ran, config, monkeypatch):
+def test_a_landscape_with_missing_weights_is_reported(ran, config, monkeypatch):
     monkeypatch.setattr(task, "named", MAKE_DATA)
     reproduce(replace(config, items=("landscape-t-randman",)))
     assert "holds no weights along the way" in told(config, "landscape-t-randman").lead
 
 
-def test_without_a_run_by_bptt(ran, config):
+def test_items_that_need_a_missing_bptt_run_are_reported(ran, config):
     ran.diverging = {BPTT}
     reproduce(replace(config, items=(ITEM, "cosines-t-randman", "landscape-t-randman")))
     assert told(config, "cosines-t-randman").lead == "There is no run by BPTT to compare with."
@@ -158,7 +158,7 @@ def test_without_a_run_by_bptt(ran, config):
 
 
 @pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (signals.StoppedError(15, "saved"), 143)])
-def test_a_stop_says_how_to_go_on_and_it_goes_on(ran, config, capsys, stop, status):
+def test_a_stopped_reproduction_says_how_to_resume_and_resumes(ran, config, capsys, stop, status):
     ran.raising = {OTPE: stop}
     assert cli.main(line(config)) == status
     assert f"otpe: stopped, and saved in {config.out}. Give the same command again to go on" in capsys.readouterr().err
@@ -172,7 +172,7 @@ def test_a_stop_says_how_to_go_on_and_it_goes_on(ran, config, capsys, stop, stat
     assert not {*done} & {*ran}
 
 
-def test_a_crash_in_the_middle_changes_nothing_in_the_end(ran, config):
+def test_after_a_crash_the_final_result_is_the_same(ran, config):
     reproduce(config)
     whole = [replace(told(config, name), seconds=0, command="") for name in RANDMAN]
     other = replace(config, out=config.out.with_name("other"))
@@ -185,7 +185,7 @@ def test_a_crash_in_the_middle_changes_nothing_in_the_end(ran, config):
     assert [replace(told(other, name), seconds=0, command="") for name in RANDMAN] == whole
 
 
-def test_who_keeps_the_error_can_go_on_in_the_same_process(ran, config):
+def test_the_same_process_can_resume_after_catching_a_stop(ran, config):
     """As a notebook does. What was prepared ahead has let go of its folder."""
     ran.raising = {OTPE: signals.StoppedError(15, "saved")}
     with pytest.raises(KeyboardInterrupt) as kept:
@@ -195,7 +195,7 @@ def test_who_keeps_the_error_can_go_on_in_the_same_process(ran, config):
     assert kept.value.__traceback__ is not None
 
 
-def test_data_is_made_once_by_however_many_threads(ran, config, monkeypatch):
+def test_threads_share_one_copy_of_the_data(ran, config, monkeypatch):
     made = []
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(task, "named", lambda config: made.append(config.dataset) or time.sleep(0.05) or "data")
@@ -203,7 +203,7 @@ def test_data_is_made_once_by_however_many_threads(ran, config, monkeypatch):
     assert made == ["t-randman"]
 
 
-def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):
+def test_a_full_disk_keeps_existing_results(ran, config, capsys, monkeypatch):
     write = files.write_atomically
 
     def full(path, content):
@@ -225,7 +225,7 @@ def test_a_full_disk_keeps_what_there_is(ran, config, capsys, monkeypatch):
     assert not done & {*ran}
 
 
-def test_a_full_disk_when_nothing_was_begun_lets_go_of_the_folder(ran, config, capsys, monkeypatch):
+def test_a_full_disk_at_the_start_releases_the_folder(ran, config, capsys, monkeypatch):
     complexity = ITEMS["complexity"]
     monkeypatch.setitem(ITEMS, "complexity", replace(complexity, tell=lambda _: _raise(OSError("no space"))))
     reproduction_ = prepared_reproduction(replace(config, items=("complexity",)))
@@ -238,7 +238,7 @@ def _raise(error):
     raise error
 
 
-def test_the_machine_is_the_one_that_the_runs_were_made_on(ran, config, monkeypatch):
+def test_the_section_names_the_machine_of_the_runs(ran, config, monkeypatch):
     reproduce(config)
     monkeypatch.setattr(folder, "provenance", lambda: {**made_up_runs.MACHINE, "device": "cpu: cpu"})
     reproduce(config)

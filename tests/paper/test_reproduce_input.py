@@ -39,7 +39,7 @@ def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, conf
     assert found == {"offline-digits": ("left out", why), ITEM: ("finished", ""), "rates-digits": ("left out", why)}
 
 
-def test_recordings_that_come_later_are_used_and_when_they_go_their_sections_stay(ran, config, recordings):
+def test_later_recordings_are_used_and_sections_stay_when_they_are_removed(ran, config, recordings):
     config = replace(config, items=("offline-digits",))
     away = replace(config, root=config.root / "away")
     reproduce(away)
@@ -83,7 +83,7 @@ def test_another_scale_or_precision_in_the_folder_is_refused(ran, config):
         reproduce(replace(config, precision="tf32"))
 
 
-def test_a_folder_with_other_things_is_refused_and_left_alone(ran, config):
+def test_a_folder_with_other_files_is_refused_and_unchanged(ran, config):
     config.out.mkdir()
     (config.out / "thesis.tex").write_text("")
     with pytest.raises(FileExistsError, match=r"holds other things \(thesis.tex\), but no reproduction. Name another"):
@@ -93,7 +93,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(ran, config):
         reproduce(replace(config, out=config.out / "thesis.tex"))
 
 
-def test_one_process_at_a_time(ran, config):
+def test_a_second_process_in_the_same_folder_is_refused(ran, config):
     prepared = prepared_reproduction(config)
     with pytest.raises(FileExistsError, match="where another process is at work"):
         prepared_reproduction(config)
@@ -109,13 +109,13 @@ def test_one_process_at_a_time(ran, config):
         ([ITEM, "--checkpoint-seconds", "-1"], "checkpoint_seconds is -1.0, expected seconds"),
     ],
 )
-def test_bad_input_is_told_before_anything_is_made(ran, tmp_path, capsys, given, words):
+def test_bad_input_is_refused_before_a_folder_is_made(ran, tmp_path, capsys, given, words):
     assert cli.main(["reproduce", *given, "--out", str(tmp_path / "out")]) == 2
     assert re.search(words, capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
 
-def test_settings_of_the_wrong_kind():
+def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a str, expected otpe.ReproduceConfig"):
         reproduce("complexity")
 
@@ -135,12 +135,12 @@ def test_folders_are_named_after_the_scale(ran, tmp_path, monkeypatch):
         assert (tmp_path / "runs" / name / "config.json").exists()
 
 
-def test_what_the_recordings_are_called(config):
+def test_the_name_of_the_recordings(config):
     assert reproduction.digits_name(replace(config, digits="mine")) == "mine"
     assert reproduction.digits_name(config) == "recordings in SHD's layout"
 
 
-def test_official_is_what_is_read_not_what_lies_beside_it(config, monkeypatch):
+def test_only_the_file_that_is_read_counts_as_official(config, monkeypatch):
     config.root.mkdir(parents=True)
     for split in ("train", "test"):
         (config.root / f"shd_{split}.h5.zip").write_text("")

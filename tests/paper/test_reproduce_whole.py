@@ -91,7 +91,7 @@ def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
     assert section.lead.endswith("the highest mean is 1.00 (OTPE).")
 
 
-def test_runs_are_those_of_the_plan(whole):
+def test_the_folder_has_the_runs_of_the_plan(whole):
     assert {path.name for path in (whole.out / "runs").iterdir()} == {BPTT, OTPE}
     section = told(whole, ITEM)
     assert [*section.figures[0].panels[0].lines[0].x] == [4, 8]
@@ -99,7 +99,7 @@ def test_runs_are_those_of_the_plan(whole):
     assert [path.name for path in told(whole, "landscape-t-randman").figures[0].panels[0].paths] == ["bptt", "otpe"]
 
 
-def test_a_second_time_nothing_is_computed_even_without_checkpoints(whole, copied, no_training):
+def test_repeating_the_command_computes_nothing_without_checkpoints(whole, copied, no_training):
     for run in (BPTT, OTPE):
         shutil.rmtree(copied.out / "runs" / run / "checkpoints")
     times = {path: path.stat().st_mtime_ns for path in copied.out.glob("runs/*/*.json*")}
@@ -124,7 +124,7 @@ class Fault(list):
         return self
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(whole, new, monkeypatch, capsys):
+def test_after_ctrl_c_the_same_command_resumes(whole, new, monkeypatch, capsys):
     happened = Fault()(lambda: os.kill(os.getpid(), signal.SIGINT), monkeypatch)
     assert cli.main(line(new, "--checkpoint-seconds", "0")) == 130
     assert happened
@@ -134,7 +134,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(whole, new, monkeypatch, caps
     assert sections(new) == sections(whole)
 
 
-def test_a_crash_in_the_middle_and_the_same_command_goes_on(whole, new, monkeypatch):
+def test_after_a_crash_the_same_command_resumes(whole, new, monkeypatch):
     def crash():
         raise RuntimeError("a bug")
 

@@ -29,7 +29,7 @@ def search(tmp_path):
     }  # fmt: skip
 
 
-def test_a_search_compares_the_end_of_a_run(search):
+def test_a_search_compares_the_last_quarter_of_each_run(search):
     assert online.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "the last quarter, not all"
     assert online.score(search["otpe"][0], last=10) == pytest.approx(0.5)
     assert math.isnan(online.score(search["otpe"][2], 10))
@@ -62,7 +62,7 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     assert "mean of the last 20 mini-batches" in short.caption
 
 
-def test_rates_give_a_panel_per_size_and_a_line_per_rule(search):
+def test_the_rates_figure_has_a_panel_per_size_and_a_line_per_rule(search):
     told = digits.rates({(32, 32): search, (16,) * 4: {"otpe": search["otpe"][:1]}}, 10, "my digits")
     wide, deep = told["figures"][0].panels
     assert (wide.title, deep.title, wide.log_x) == ("3 layers of 32", "5 layers of 16", True)
@@ -82,7 +82,7 @@ def test_one_network_has_no_spread(tmp_path):
     assert told.caption == "my digits, online; one network each."
 
 
-def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(tmp_path):
+def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order(tmp_path):
     def tested(rule, *test):
         return run(tmp_path, rule, [[0.5] * len(test)], test=test)
 
@@ -114,7 +114,7 @@ def test_the_table_of_digits_has_the_paper_beside_ours_and_tells_another_order(t
     assert "from a search" in digits.table({}, "online", "my digits")["lead"]
 
 
-def test_slopes_give_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
+def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
     def at(*test, best=0.5):
         return run(tmp_path, "otpe", [[0.5, 0.5]], test=test, best=[best, best])
 

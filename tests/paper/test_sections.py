@@ -11,7 +11,7 @@ from otpe.paper import finished, numbers, offline
 NAN = math.nan
 
 
-def test_a_finished_run_is_read_and_an_unfinished_one_is_none(tmp_path):
+def test_reading_an_unfinished_run_gives_none(tmp_path):
     found = run(tmp_path, "ostl", [[0.1, 0.2], [0.3, None], [0.5, 0.6]], test=[0.4, 0.6], learning_rate=0.02)
     assert found.rule == "ostl"
     assert found.steps.tolist() == [10, 20, 30]
@@ -45,7 +45,7 @@ def runs(tmp_path):
     }
 
 
-def test_accuracies_have_means_of_draws_tests_and_losses_and_say_where_there_is_no_run(runs):
+def test_the_table_of_accuracies_has_means_of_draws_and_names_missing_runs(runs):
     bptt, otpe, ostl, ottt = offline.accuracies(runs, last=10).rows
     assert bptt == ["bptt", "0.550 ± 0.180", "0.400 to 0.700", "0.500 ± 0.141", "2.500 ± 1.118", "0.001"]
     assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null does not count"
@@ -55,7 +55,7 @@ def test_accuracies_have_means_of_draws_tests_and_losses_and_say_where_there_is_
     assert "mean of the last 1,000 mini-batches" in offline.accuracies(runs, last=1000).caption
 
 
-def test_the_papers_numbers_stand_beside_the_means_of_all_networks(runs):
+def test_the_papers_numbers_are_compared_with_the_means_of_all_networks(runs):
     found = offline.beside(runs, {"otpe": 0.8, "bptt": 0.9, "ottt": 0.7, "f-otpe": 0.5}, "what", "valid_accuracy", 10)
     assert [each.rule for each in found] == ["otpe", "bptt"], "where there is something to compare"
     assert (found[1].what, found[1].paper, found[1].percent) == ("what", 0.9, True)

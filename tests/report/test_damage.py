@@ -88,7 +88,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("file", "make"), CASES, ids=["study", "run", "result", "metrics", "comparison"])
-def test_whatever_stands_in_a_file_the_others_are_shown(runs, tmp_path, quick, file, make):
+def test_a_damaged_file_does_not_hide_the_other_runs(runs, tmp_path, quick, file, make):
     runs.study("sound", figures=[])
     path = make(runs) / file
     sound = json.loads(path.read_text())
@@ -104,20 +104,20 @@ def test_whatever_stands_in_a_file_the_others_are_shown(runs, tmp_path, quick, f
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "", "\xff", '{"format": ' + "[" * 900 + "]" * 900 + "}"])
 @pytest.mark.parametrize("file", ["section.json", "config.json", "result.json"])
-def test_a_file_that_is_something_else(runs, tmp_path, quick, file, content):
+def test_a_file_of_another_kind_counts_as_damaged(runs, tmp_path, quick, file, content):
     runs.study("sound", figures=[])
     path = runs.train("odd") / file
     path.write_bytes(content.encode("latin-1"))
     assert damaged(runs, "odd", file, tmp_path) in ("damaged", "other version")
 
 
-def test_a_pipe_is_not_waited_for(runs, tmp_path, quick):
+def test_a_pipe_counts_as_damaged_without_waiting(runs, tmp_path, quick):
     runs.study("sound", figures=[])
     os.mkfifo(runs.write("odd") / "section.json")
     assert damaged(runs, "odd", "section.json", tmp_path) == "damaged"
 
 
-def test_names_as_long_as_file_systems_allow(runs, tmp_path, quick):
+def test_names_of_maximum_length_fit(runs, tmp_path, quick):
     long = [figure(LINES, name=250 * "f" + end) for end in ("a", "b")]
     tables = [Table(name=name, caption="", columns=["a"], rows=[["b"]]) for name in (125 * "é", "t", "t", "t--2", "T")]
     for end in ("a", "b"):
@@ -134,7 +134,7 @@ def test_names_as_long_as_file_systems_allow(runs, tmp_path, quick):
     assert links == {quote(name) for name in written}
 
 
-def test_what_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
+def test_a_section_that_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
     runs.study("odd", figures=[], tables=[Table(name="t", caption="", columns=["a", "b"], rows=[["1", "2"], ["3"]])])
     assert cli.main(["report", str(runs.path), "--out", str(tmp_path / "page.html")]) == 0
     said = capsys.readouterr()
@@ -155,6 +155,6 @@ def test_what_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
         ),
     ],
 )
-def test_a_section_of_other_kinds_of_values(change, message):
+def test_sections_with_values_of_the_wrong_type_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         from_json(to_json(section(**change)))

@@ -29,7 +29,7 @@ def plain(text):
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
 
 
-def test_from_folders_to_a_page(runs, tmp_path, capsys):
+def test_a_report_from_folders_to_the_page(runs, tmp_path, capsys):
     runs.study("a-study", figures=[figure(LINES)])
     runs.train("b-run", finished=False)
     runs.write("c-broken", section="{")
@@ -50,7 +50,7 @@ def test_from_folders_to_a_page(runs, tmp_path, capsys):
     assert fingerprints(out.parent) == before, "the same bytes again"
 
 
-def test_nothing_is_fetched_and_nothing_runs(tmp_path):
+def test_the_page_fetches_and_runs_nothing(tmp_path):
     evil = "<script>alert(1)</script>\"'&"
     odd = Figure(
         name="f<f", caption=evil, panels=[Lines(title=evil, x=evil, y=evil, lines=[Line(name=evil, x=[1], y=[1])])]
@@ -70,7 +70,7 @@ def test_nothing_is_fetched_and_nothing_runs(tmp_path):
     assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "but for the name of SVG"
 
 
-def test_only_this_style_and_this_script_count(tmp_path):
+def test_the_security_policy_allows_only_our_style_and_script(tmp_path):
     odd = section(
         figures=[*section().figures, figure(LINES, name='a "style=" of its own')], lead='A > B style="color:red"'
     )
@@ -101,7 +101,7 @@ def test_styles_become_classes():
     )
 
 
-def test_the_paper_beside_ours(tmp_path):
+def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     text = plain(parts.against(section().against))
     assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
     assert "Deep OTPE (ours) – 95.0 % – –" in text
@@ -119,7 +119,7 @@ def test_the_paper_beside_ours(tmp_path):
         assert words.difference(Against(what="", rule="", paper=0.5, ours=0.49999, percent=percent)).startswith("+0.0")
 
 
-def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
+def test_differences_from_the_paper_are_in_the_overview(tmp_path):
     told = section(figures=[], apart=["coarser", "other recordings <i>"])
     overview = made(tmp_path, told).split("</tbody>")[0]
     assert '<span class="apart">coarser, other recordings &lt;i&gt;</span>' in overview
@@ -127,7 +127,7 @@ def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
     assert '"apart"' not in to_json(section()), "as it was before there was any"
 
 
-def test_what_was_left_out_is_not_called_finished(runs, tmp_path, capsys):
+def test_left_out_items_are_not_called_finished(runs, tmp_path, capsys):
     bare = {"figures": [], "tables": [], "against": [], "seconds": NAN}
     path = runs.study("gone", left_out="Not run: there are no <recordings>.", **bare)
     out = tmp_path / "page.html"
@@ -142,7 +142,7 @@ def test_what_was_left_out_is_not_called_finished(runs, tmp_path, capsys):
     assert '"left_out"' not in to_json(section()), "as it was before there was any"
 
 
-def test_differences_are_counted_in_both_spreads():
+def test_differences_use_both_standard_deviations():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
     assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
@@ -155,7 +155,7 @@ def test_differences_are_counted_in_both_spreads():
     assert words.largest([]) is None
 
 
-def test_numbers_as_they_are_read():
+def test_numbers_are_formatted_for_reading():
     assert words.column([0.5, 0.125, NAN, "deep-otpe", 7]) == [
         "0.500",
         "0.125",
@@ -167,13 +167,13 @@ def test_numbers_as_they_are_read():
     assert [words.duration(s) for s in (0.07, 83.4, 600, 7260, NAN)] == ["0.07 s", "83.4 s", "10 min", "2 h 1 min", "–"]
 
 
-def test_what_is_not_a_number_is_said(tmp_path):
+def test_missing_numbers_are_shown_as_missing(tmp_path):
     text = plain(made(tmp_path, section(figures=[figure(LINES)])))
     assert "1 value not a number, left as gaps: F-OTPE in “Accuracy”." in text
     assert "OSTL not a number" in text, "in the table"
 
 
-def test_command_settings_machine_and_remarks(tmp_path):
+def test_the_page_shows_command_settings_machine_and_remarks(tmp_path):
     text = made(tmp_path, section(figures=[]))
     (command,) = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
     assert re.sub(r"<[^>]+>", "", command) == "otpe compare --steps 10"
@@ -198,7 +198,7 @@ def test_settings_that_are_0_or_1_are_numbers():
     assert " ".join(said) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
 
 
-def test_a_figure_that_cannot_be_drawn(tmp_path):
+def test_a_figure_that_cannot_be_drawn_is_reported(tmp_path):
     odd = Figure(
         name="odd", caption="Odd.", panels=[Lines(title="", x="", y="", lines=[Line(name="otpe", x=[1, 2], y=[1])])]
     )
@@ -207,20 +207,20 @@ def test_a_figure_that_cannot_be_drawn(tmp_path):
     assert (tmp_path / "study-curves.svg").exists()
 
 
-def test_a_section_that_cannot_be_shown(tmp_path):
+def test_a_section_that_cannot_be_shown_is_reported(tmp_path):
     text = plain(made(tmp_path, section("odd", figures=[], against=["no number"]), section("sound", figures=[])))
     assert "The odd damaged section.json cannot be shown: AttributeError" in text
     assert "The sound" in text
 
 
-def test_without_matplotlib(tmp_path, monkeypatch):
+def test_without_matplotlib_there_are_no_figures(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = plain(made(tmp_path, section()))
     assert "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in text
     assert (tmp_path / "study-curves.csv").exists()
 
 
-def test_names_do_not_clash(tmp_path):
+def test_ids_and_file_names_are_unique(tmp_path):
     double = section(figures=[], tables=[*section().tables, *section().tables])
     text = made(tmp_path, double, double)
     ids = re.findall(r' id="([^"]+)"', text + made(tmp_path / "own", section("overview", figures=[], tables=[])))
@@ -261,7 +261,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, runs, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, runs, tmp_path, monkeypatch, capsys):
     runs.study("../sound")
     runs.write("../empty")
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ def run(tmp_path_factory):
     return otpe.train(replace(ALONG, out=tmp_path_factory.mktemp("along") / "run"))
 
 
-def test_every_line_has_the_alignment_at_the_weights_of_then_on_the_next_mini_batch(run):
+def test_alignment_is_measured_at_the_current_weights_on_the_next_mini_batch(run):
     data, (steps, params) = task.named(ALONG).train, snapshots.read(run.folder)
     for line in run.metrics:
         assert list(line["alignment"]) == sorted(RULES)
@@ -49,7 +49,7 @@ def test_measuring_does_not_change_what_is_learned(run, tmp_path):
     assert not (plain.folder / "snapshots").exists()
 
 
-def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end(tmp_path):
+def test_weights_are_saved_at_the_start_at_intervals_and_at_the_end(tmp_path):
     config = replace(TINY, snapshots=5, out=tmp_path / "run")
     run = prepared(config)
     first = jax.tree.map(np.asarray, run.state.params)
@@ -66,7 +66,7 @@ def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end
     assert not half.exists(), "what a killed run had begun to write"
 
 
-def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, monkeypatch):
+def test_snapshots_are_written_before_the_checkpoint_that_follows(tmp_path, monkeypatch):
     config, save = replace(TINY, snapshots=2, out=tmp_path / "run"), snapshots.save
 
     def full(run, step, params):
@@ -83,7 +83,7 @@ def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, 
     assert snapshots.read(config.out)[0].tolist() == [*range(0, 13, 2)]
 
 
-def test_a_run_without_weights_says_how_to_get_them(tmp_path):
+def test_a_run_without_snapshots_says_how_to_get_them(tmp_path):
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=r"holds no weights along the way. Train with snapshots, such as"):
         snapshots.read(result.folder)
@@ -98,7 +98,7 @@ def test_a_run_without_weights_says_how_to_get_them(tmp_path):
         ({"snapshots": -1}, "snapshots is -1, expected a whole number from 0"),
     ],
 )
-def test_bad_settings(tmp_path, change, words):
+def test_bad_settings_are_refused(tmp_path, change, words):
     with pytest.raises(ValueError, match=words):
         prepared(replace(TINY, out=tmp_path / "run", **change))
     assert not (tmp_path / "run").exists()

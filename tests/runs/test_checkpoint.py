@@ -60,7 +60,7 @@ def bits(tree):
 @pytest.mark.parametrize(
     "optimizer", [optax.adamax(0.1), noisy(), optax.noisy_sgd(0.1, key=0)], ids=["adamax", "keys", "noisy"]
 )
-def test_a_round_trip_is_bitwise(optimizer, tmp_path):
+def test_a_saved_file_is_read_back_bitwise(optimizer, tmp_path):
     given = some_state(optimizer)
     path = checkpoint.save(tmp_path, given, 1 / 3, {"steps": 3}, keep=3)
     found = checkpoint.load(path, some_state(optimizer, seed=1))
@@ -69,7 +69,7 @@ def test_a_round_trip_is_bitwise(optimizer, tmp_path):
     assert (found.seconds, found.identity) == (1 / 3, {"steps": 3})
 
 
-def test_a_random_key_goes_on_where_it_was(tmp_path):
+def test_a_random_key_is_restored(tmp_path):
     config, optimizer = replace(TINY, hidden=(), out=tmp_path / "whole", checkpoint_seconds=0), noisy()
     otpe.train(config, optimizer=optimizer)
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
@@ -80,7 +80,7 @@ def test_a_random_key_goes_on_where_it_was(tmp_path):
     assert state(tmp_path / "again") == state(tmp_path / "whole")
 
 
-def test_only_the_last_few_are_kept(tmp_path):
+def test_only_the_last_few_checkpoints_are_kept(tmp_path):
     for step in range(5):
         checkpoint.save(tmp_path, some_state()._replace(step=jnp.int32(10**step)), 0, {}, keep=2)
     assert [path.stem for path in checkpoint.everything(tmp_path)] == ["step-0000001000", "step-0000010000"]
@@ -102,7 +102,7 @@ def test_checkpoints_are_ordered_by_number(tmp_path):
     assert checkpoint.newest(tmp_path) == path, "other files are none"
 
 
-def test_a_file_of_a_later_step_takes_nothing_away(unfinished, finished):
+def test_a_file_of_a_later_step_does_not_remove_checkpoints(unfinished, finished):
     """What was just saved is never removed, and a run does not go on from a step that it does not have."""
     stray = unfinished / "checkpoints" / checkpoint.name(9_999_999_999)
     stray.write_bytes(b"what is this?")
@@ -152,7 +152,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_refused(unfinished, monkeypatch):
         assert_refused(unfinished, r"is damaged: |none of otpe's|has the format ", others)
 
 
-def test_without_the_damaged_one_the_run_goes_on(unfinished, trained, tmp_path, capsys):
+def test_after_removing_a_damaged_checkpoint_the_run_resumes(unfinished, trained, tmp_path, capsys):
     newest = checkpoint.newest(unfinished / "checkpoints")
     newest.write_bytes(b"")
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 2
@@ -164,20 +164,20 @@ def test_without_the_damaged_one_the_run_goes_on(unfinished, trained, tmp_path, 
     assert state(unfinished) == state(trained.folder)
 
 
-def test_the_only_checkpoint_is_damaged(unfinished):
+def test_a_damaged_only_checkpoint_is_refused(unfinished):
     for path in checkpoint.everything(unfinished / "checkpoints"):
         path.write_bytes(b"") if path.stem.endswith("4") else path.unlink()
     with pytest.raises(ValueError, match=r"There is no earlier checkpoint: start anew in another folder"):
         resumed(unfinished)
 
 
-def test_a_file_of_somebody_else(unfinished):
+def test_a_safetensors_file_of_another_program_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     save_file({"a": np.zeros(3)}, newest)
     assert_refused(unfinished, r"is a safetensors file, but none of otpe's", others)
 
 
-def test_a_newer_format(unfinished):
+def test_a_checkpoint_of_a_newer_format_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     with_header(newest, format="2")
     with pytest.raises(ValueError, match=r"has the format 2, which a newer otpe wrote.*pip install --upgrade otpe.$"):
@@ -186,14 +186,14 @@ def test_a_newer_format(unfinished):
     assert {name: now[name] for name in others} == others
 
 
-def test_a_checkpoint_of_another_network(unfinished):
+def test_a_checkpoint_of_another_network_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     newest.unlink()
     checkpoint.save(newest.parent, some_state(), 0, {}, keep=3)
     assert_refused(unfinished, r"holds the state of another network or optimizer", others)
 
 
-def test_a_checkpoint_of_another_run(unfinished):
+def test_a_checkpoint_of_another_run_is_refused(unfinished):
     newest = checkpoint.newest(unfinished / "checkpoints")
     arrays, about = tensors.read(newest, checkpoint.KIND)
     tensors.write(newest, checkpoint.KIND, arrays, about | {"identity": about["identity"] | {"seed": 3}})
@@ -214,7 +214,7 @@ def files_no_larger_than(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk(unfinished, trained, capsys):
+def test_a_full_disk_stops_with_a_sentence(unfinished, trained, capsys):
     before = fingerprints(unfinished / "checkpoints")
     size = checkpoint.newest(unfinished / "checkpoints").stat().st_size
     with files_no_larger_than(size - 1):
@@ -231,7 +231,7 @@ def test_a_full_disk(unfinished, trained, capsys):
 
 
 @pytest.mark.parametrize("at", ["metrics.jsonl", "result.json"])
-def test_a_disk_that_is_full_while_something_else_is_written(at, unfinished, trained, monkeypatch, capsys):
+def test_a_disk_full_while_writing_other_files_stops_with_a_sentence(at, unfinished, trained, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

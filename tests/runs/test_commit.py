@@ -41,7 +41,7 @@ def commit():
     return folder.provenance()["commit"]
 
 
-def test_changes_are_told(source, git):
+def test_local_changes_are_marked(source, git):
     clean = git("rev-parse", "HEAD")
     assert commit() == clean
     for change, back in (
@@ -59,33 +59,33 @@ def test_changes_are_told(source, git):
     assert commit() == clean
 
 
-def test_branches_that_are_packed(source, git):
+def test_packed_branches_are_read(source, git):
     git("gc", "-q")
     assert not (source.parents[1] / ".git" / "refs" / "heads" / "main").exists()
     assert commit() == git("rev-parse", "HEAD")
 
 
-def test_a_detached_head(source, git):
+def test_a_detached_head_is_read(source, git):
     first = git("rev-parse", "HEAD")
     git("commit", "-q", "--allow-empty", "-m", "second")
     git("checkout", "-q", first)
     assert commit() == first
 
 
-def test_a_worktree(source, git, tmp_path, monkeypatch):
+def test_a_worktree_is_read(source, git, tmp_path, monkeypatch):
     git("worktree", "add", "-q", "-b", "other", tmp_path / "tree")
     git("commit", "-q", "--allow-empty", "-m", "second", cwd=tmp_path / "tree")
     monkeypatch.setattr(otpe, "__file__", str(tmp_path / "tree" / "src" / "package" / "__init__.py"))
     assert commit() == git("rev-parse", "other") != git("rev-parse", "main")
 
 
-def test_a_repository_elsewhere(source, git, tmp_path):
+def test_a_separate_git_folder_is_read(source, git, tmp_path):
     git("init", "-q", "--separate-git-dir", tmp_path / "elsewhere")
     assert (tmp_path / "repo" / ".git").is_file()
     assert commit() == git("rev-parse", "HEAD")
 
 
-def test_source_that_is_the_whole_repository(tmp_path, git, monkeypatch):
+def test_source_at_the_repository_root_is_found(tmp_path, git, monkeypatch):
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / "__init__.py").write_text("")
     git("init", "-q")
@@ -95,7 +95,7 @@ def test_source_that_is_the_whole_repository(tmp_path, git, monkeypatch):
     assert commit() == git("rev-parse", "HEAD")
 
 
-def test_source_in_no_commit(source, git, tmp_path, monkeypatch):
+def test_source_in_no_commit_has_no_commit(source, git, tmp_path, monkeypatch):
     """Such as an environment inside of somebody's repository."""
     for place in ("repo/ignored/package", "outside/package"):
         (tmp_path / place).mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_source_in_no_commit(source, git, tmp_path, monkeypatch):
         assert commit() is None
 
 
-def test_the_environment_names_another_repository(source, git, tmp_path, monkeypatch):
+def test_git_environment_variables_are_ignored(source, git, tmp_path, monkeypatch):
     wanted = git("rev-parse", "HEAD")
     git("clone", "-q", tmp_path / "repo", tmp_path / "other")
     git("commit", "-q", "--allow-empty", "-m", "second", cwd=tmp_path / "other")
@@ -143,19 +143,19 @@ def test_no_program_of_the_repository_runs(source, git, tmp_path):
 @pytest.mark.parametrize(
     "head", ["ref: refs/heads/main/../../../../../secret", "ref: refs/heads/loop", "ref: refs/heads/none", "\xff", ""]
 )
-def test_a_head_that_leads_nowhere(source, tmp_path, head):
+def test_an_invalid_head_gives_no_commit(source, tmp_path, head):
     (tmp_path / "secret").write_text("1" * 40)
     (tmp_path / "repo" / ".git" / "refs" / "heads" / "loop").write_text("ref: refs/heads/loop")
     (tmp_path / "repo" / ".git" / "HEAD").write_text(head, encoding="latin-1")
     assert commit() is None
 
 
-def test_a_head_that_is_a_pipe(source, tmp_path):
+def test_a_head_that_is_a_pipe_is_not_read(source, tmp_path):
     (tmp_path / "repo" / ".git" / "HEAD").unlink()
     os.mkfifo(tmp_path / "repo" / ".git" / "HEAD")
     assert commit() is None
 
 
-def test_without_git(source, monkeypatch):
+def test_the_commit_is_unknown_without_git(source, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert commit() is None

@@ -34,7 +34,7 @@ def first_step_that_is_not_finite(config):
 
 
 @pytest.mark.filterwarnings("ignore:step")  # such weights are silent, too
-def test_the_step_is_named_and_what_was_good_is_kept(tmp_path, capsys):
+def test_divergence_names_the_step_and_keeps_the_last_good_state(tmp_path, capsys):
     out, step = tmp_path / "run", first_step_that_is_not_finite(WILD)
     assert step > 8
     assert step % 4 != 0, "in the middle of a block, or nothing has to be found"
@@ -54,7 +54,7 @@ def test_the_step_is_named_and_what_was_good_is_kept(tmp_path, capsys):
     assert state(out) == before
 
 
-def test_only_the_networks_that_went_wrong_are_named():
+def test_only_the_networks_that_diverged_are_named():
     finite = [np.array([True, True, True]), np.array([True, False, False])]
     now = guards.State(np.int32(5), *[None] * 5)
     error = guards.diverged(lambda _: (now, finite.pop(0)), now, 8, np.arange(7, 10), 0.5, None)
@@ -63,7 +63,7 @@ def test_only_the_networks_that_went_wrong_are_named():
     )
 
 
-def test_a_silent_network_is_told_of_once(tmp_path, capsys):
+def test_a_silent_network_is_reported_once(tmp_path, capsys):
     silent = replace(TINY, threshold=1e6, out=tmp_path / "api")
     with pytest.warns(UserWarning, match=r"^step 12: ") as told:
         result = otpe.train(silent)
@@ -78,7 +78,7 @@ def test_a_silent_network_is_told_of_once(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("width", [6, 41, 47], ids="{} neurons".format)
-def test_a_layer_that_always_spikes_is_told_of_once(width):
+def test_a_layer_that_always_spikes_is_reported_once(width):
     """As measured: a mean of ones is not always one."""
     mean = float(jax.jit(lambda x: x.mean())(jnp.ones(width, jnp.float32)))
     said = []
@@ -101,7 +101,7 @@ LIVES = {
 
 
 @pytest.mark.parametrize(("rates", "told"), LIVES.values(), ids=LIVES)
-def test_a_layer_that(rates, told):
+def test_silent_and_saturated_layers_are_reported(rates, told):
     said = []
     guard = guards.RateGuard(guards.layer_names(1), said.append)
     for step, rate in enumerate(rates):

@@ -56,7 +56,7 @@ def numbers(out):
     return timeless, {name: value for name, value in result.items() if "second" not in name}
 
 
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path):
+def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
     moment = random.Random(os.urandom(8).hex())  # other moments every time
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     alone = begun(whole)

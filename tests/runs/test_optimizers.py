@@ -67,7 +67,7 @@ def test_every_optimizer_learns(name):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_rate_in_the_state_is_the_rate_that_optax_is_given(name):
+def test_a_learning_rate_in_the_state_equals_one_given_to_optax(name):
     case, config = scenario((4, 5, 3), steps=5), replace(TINY, optimizer=name)
     ours, theirs = two_steps(optimizer(config)[0], case, 0.03), two_steps(OPTIMIZERS[name].make(0.03), case)
     assert relative_error(ours, theirs) == 0
@@ -82,13 +82,13 @@ MEANS = {
 
 
 @pytest.mark.parametrize("what", MEANS)
-def test_settings_mean_what_optax_means_by_them(what):
+def test_optimizer_settings_mean_the_same_as_in_optax(what):
     case, (settings, wanted) = scenario((4, 5, 3), steps=5), MEANS[what]
     assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(wanted, case)) == 0
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_all_updates_of_a_mini_batch_have_its_rate(mode, tmp_path):
+def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
     """Also where samples end early, and the rest of the time steps makes no update."""
     made = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
     config = replace(

@@ -30,11 +30,11 @@ def stretched(logits, target):
 # Networks by settings
 
 
-def test_dense_networks_are_those_of_before():
+def test_dense_networks_from_settings_equal_otpe_dense():
     assert settings.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
 
 
-def test_every_kind_of_network_has_its_settings():
+def test_settings_describe_every_kind_of_network():
     common = {"threshold": 0.3, "surrogate": otpe.fast_sigmoid(25.0)}
     leaks = otpe.Uniform(0.5, 0.8), otpe.Uniform(0.5, 0.8, seed=1)
     cuba = replace(
@@ -58,7 +58,7 @@ def test_every_kind_of_network_has_its_settings():
     assert settings.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
 
 
-def test_a_convolutional_network_by_settings_and_back(tmp_path):
+def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
     config = otpe.TrainConfig(
         **CONFIG, conv=(3,), conv_pool=2, neuron="cuba", readout="integrator", loss="membrane", out=tmp_path / "a"
     )
@@ -86,7 +86,7 @@ def test_data_on_a_grid_is_flat_for_dense_layers(tmp_path):
     assert otpe.load(tmp_path / "run").net == result.net
 
 
-def test_the_command_line_has_all_of_it(tmp_path):
+def test_the_command_line_sets_neuron_readout_and_loss(tmp_path):
     line = arguments(
         TINY, steps=4, neuron="cuba", current_leak=0.7, readout="integrator", loss="mse", out=tmp_path / "run"
     )
@@ -99,7 +99,7 @@ def test_the_command_line_has_all_of_it(tmp_path):
 # Everything of one's own, everywhere
 
 
-def test_what_is_ones_own_goes_everywhere(tmp_path):
+def test_user_parts_work_in_every_command(tmp_path):
     """A map, a neuron, a loss, a rule, and data on a grid."""
     own = {"net": MINE, "loss": stretched, "data": splits()}
     for again in (False, True):
@@ -128,7 +128,7 @@ def test_what_is_ones_own_goes_everywhere(tmp_path):
     assert otpe.load(tmp_path / "train", net=MINE).net is MINE
 
 
-def test_a_network_that_the_folder_describes_is_not_handed_over_again(tmp_path):
+def test_a_network_described_by_the_folder_is_not_given_again(tmp_path):
     config = replace(TINY, steps=4, out=tmp_path / "run")
     first = otpe.train(config, net=MEMBRANE)
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run"), "--steps", "8"]) == 0
@@ -141,7 +141,7 @@ def test_a_network_that_the_folder_describes_is_not_handed_over_again(tmp_path):
 # Rules by their own names
 
 
-def test_a_rule_of_ones_own_is_known_by_its_name(tmp_path, capsys):
+def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
     config = replace(TINY, steps=4, out=tmp_path / "run")
     otpe.train(config, rule=RULE)
     for name in ("config.json", "result.json"):
@@ -170,7 +170,7 @@ WRONG = {
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_does_not_go_together_is_told_before_a_folder_is_made(kind, tmp_path, request):
+def test_incompatible_parts_are_refused_before_a_folder_is_made(kind, tmp_path, request):
     change, own, message = WRONG[kind]
     if kind == "a loss of a vector":
         request.getfixturevalue("monkeypatch").undo()  # it is traced
@@ -181,7 +181,7 @@ def test_what_does_not_go_together_is_told_before_a_folder_is_made(kind, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_rules_as_settings_of_a_comparison(tmp_path):
+def test_user_rules_and_swept_user_networks_are_refused(tmp_path):
     with pytest.raises(
         TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Hand rules of your own"
     ):
@@ -191,7 +191,7 @@ def test_rules_as_settings_of_a_comparison(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_labels_of_every_time_step(tmp_path):
+def test_training_with_labels_for_every_time_step(tmp_path):
     labels = jnp.asarray((np.arange(5)[:, None] + np.arange(24)) % 3, jnp.int32)
     config = otpe.TrainConfig(**CONFIG, readout="integrator", loss="membrane", out=tmp_path / "run")
     result = otpe.train(config, data=splits(labels))

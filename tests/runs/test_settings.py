@@ -112,7 +112,7 @@ def spoken(args):
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[spoken(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     assert cli.main(["train", *args]) == 2
@@ -144,7 +144,7 @@ WRONG = {
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", WRONG)
-def test_settings_of_the_wrong_type(kind, tmp_path):
+def test_values_of_the_wrong_type_are_refused(kind, tmp_path):
     change, error, message = WRONG[kind]
     with pytest.raises(error, match=message):
         otpe.train(replace(TINY, out=tmp_path / "new", **change))
@@ -197,7 +197,7 @@ GIVEN = {
 
 
 @pytest.mark.usefixtures("no_training")
-def test_draws_of_data_that_has_none(tmp_path):
+def test_draws_are_refused_for_data_without_draws(tmp_path):
     with pytest.raises(ValueError, match=r"draws is 2, but this data has no draws of manifolds\. Leave draws out"):
         otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(made(),) * 3)
     assert not list(tmp_path.iterdir())
@@ -205,7 +205,7 @@ def test_draws_of_data_that_has_none(tmp_path):
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", GIVEN)
-def test_what_is_given_in_place_of_a_name(kind, tmp_path):
+def test_wrong_objects_given_as_parts_are_refused(kind, tmp_path):
     given, message = GIVEN[kind]
     with pytest.raises((ValueError, TypeError), match=message):
         otpe.train(replace(TINY, out=tmp_path / "new"), **given)
@@ -213,13 +213,13 @@ def test_what_is_given_in_place_of_a_name(kind, tmp_path):
 
 
 @pytest.mark.parametrize("given", ["otpe", None, otpe.CompareConfig(), {"steps": 3}], ids=lambda x: type(x).__name__)
-def test_settings_that_are_none(given):
+def test_a_config_of_the_wrong_type_is_refused(given):
     with pytest.raises(TypeError, match=rf"config is a {type(given).__name__}, expected otpe.TrainConfig\(dataset="):
         otpe.train(given)
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_batch_larger_than_the_recordings(tmp_path, monkeypatch, capsys):
+def test_a_batch_larger_than_the_recordings_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     for split in ("train", "test"):
@@ -231,7 +231,7 @@ def test_a_batch_larger_than_the_recordings(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
@@ -239,21 +239,21 @@ def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_folder_with_other_things_is_left_as_it_is(tmp_path, capsys):
+def test_a_folder_with_other_files_is_left_unchanged(tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("mine")
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "which holds other things (letter.txt), but no run. Name another folder." in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, capsys):
+def test_missing_tensorboard_is_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     assert cli.main(["train", *SMALL, "--tensorboard", "--out", str(tmp_path / "new")]) == 2
     assert "Use: pip install 'otpe[tensorboard]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_the_leak_is_that_of_the_paper_in_both_places():
+def test_both_default_leaks_are_those_of_the_paper():
     assert config.PAPER_LEAK == networks.PAPER_LEAK
 
 

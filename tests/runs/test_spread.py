@@ -17,13 +17,13 @@ def test_missing_numbers_do_not_count():
     assert spread.std(values) == pytest.approx(np.sqrt(8 / 3)), "of the population"
 
 
-def test_nothing_has_no_mean_and_nobody_is_warned(recwarn):
+def test_the_mean_of_nothing_is_nan_without_a_warning(recwarn):
     assert np.isnan(spread.mean(np.array([NAN, np.inf])))
     assert np.isnan(spread.std(np.array([])))
     assert not recwarn.list
 
 
-def test_text():
+def test_text_has_mean_and_standard_deviation():
     assert spread.text([0.25, 0.75]) == "0.500 ± 0.250"
     assert spread.text([0.25, NAN], 1) == "0.2 ± 0.0"
     assert spread.text([0.25]) == "0.250", "one has no σ"
@@ -40,7 +40,7 @@ def test_a_long_curve_becomes_means_of_neighbours():
 
 
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 199, 200, 1000])
-def test_no_more_points_than_asked_for_and_the_last_is_there(count):
+def test_thinned_curves_have_at_most_the_given_number_of_points(count):
     steps = np.arange(1, count + 1)
     at, values = spread.thinned(steps, steps.astype(float)[:, None])
     assert at[-1] == count

@@ -44,7 +44,7 @@ raise SystemExit(cli.main())
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_process_saves_and_leaves(number, status, tmp_path, whole):
+def test_a_signalled_process_saves_and_exits(number, status, tmp_path, whole):
     out = tmp_path / "run"
     line = ["train", *arguments(LONG, out=out), "--checkpoint-seconds", "0"]
     process = subprocess.run(
@@ -80,7 +80,7 @@ def pressed(monkeypatch):
     return calls
 
 
-def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys):
+def test_ctrl_c_waits_for_the_running_block(pressed, tmp_path, trained, capsys):
     out = tmp_path / "run"
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=r"stopped at step 8 of 12, and saved"):

@@ -17,7 +17,7 @@ from otpe.runs.read import read_training
 from otpe.studies import sweep
 
 
-def test_json_is_parsed_or_refused():
+def test_altered_json_is_parsed_or_refused():
     assert contents.parsed(b'{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
     deep = "[" * contents.DEEPEST + "]" * contents.DEEPEST
     assert json.dumps(contents.parsed(deep)) == deep
@@ -27,7 +27,7 @@ def test_json_is_parsed_or_refused():
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json", "metrics.jsonl"])
-def test_every_file_of_json(name, finished):
+def test_altered_json_files_of_a_run_are_refused(name, finished):
     path = finished / name
     whole = path.read_text()
     reads = {
@@ -48,7 +48,7 @@ def test_every_file_of_json(name, finished):
         strange.refusals(lambda text: read(text, front_door=True), strange.TEXTS[-4:], name)
 
 
-def test_the_command_says_it_too(finished, capsys):
+def test_the_command_reports_altered_files(finished, capsys):
     for name in ("config.json", "result.json"):
         whole = (finished / name).read_text()
         for text in ("[" * 100_000, whole.replace('"seeds": 1', '"seeds": null')):
@@ -60,7 +60,7 @@ def test_the_command_says_it_too(finished, capsys):
         (finished / name).write_text(whole)
 
 
-def test_what_is_said_in_a_checkpoint(unfinished):
+def test_altered_metadata_of_a_checkpoint_is_refused(unfinished):
     path = checkpoint.newest(unfinished / "checkpoints")
     arrays, about = tensors.read(path, checkpoint.KIND)
 
@@ -74,7 +74,7 @@ def test_what_is_said_in_a_checkpoint(unfinished):
     assert strange.refusals(read_only, strange.texts(about), path.name) > 20
 
 
-def test_weights_that_are_missing(finished):
+def test_missing_weights_are_reported(finished):
     path = checkpoint.newest(finished / "checkpoints")
     arrays, about = tensors.read(path, checkpoint.KIND)
     for kept in ({}, {name: a for name, a in arrays.items() if "best.params.0" not in name}):
@@ -93,7 +93,7 @@ def written(path, arrays, about):
     path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + size :])
 
 
-def test_a_sweep_that_goes_on(tmp_path):
+def test_altered_files_of_a_resumed_sweep_are_refused(tmp_path):
     path, point = tmp_path / "sweep.json", {"name": "a", "state": "diverged", "why": "because"}
 
     def read(text):
@@ -104,7 +104,7 @@ def test_a_sweep_that_goes_on(tmp_path):
     assert strange.refusals(read, [*strange.texts(made), *strange.TEXTS], path.name) > 30
 
 
-def test_results_of_a_benchmark(tmp_path):
+def test_altered_results_of_a_benchmark_are_refused(tmp_path):
     path = tmp_path / "points.json"
     at = {"rule": "otpe", "mode": "offline", "sizes": [4, 3], "steps": 5, "batch": 1}
     measured = {"axes": {"width": 4}, "seconds": {"median": 0.1, "min": 0.1}, "bytes": {"working": 8}}
@@ -130,7 +130,7 @@ def test_results_of_a_benchmark(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "あ" * 83], ids=["letters", "signs"])
-def test_a_long_name_of_a_folder(name, tmp_path, monkeypatch):
+def test_files_fit_into_folders_with_long_names(name, tmp_path, monkeypatch):
     opened = folder.opened(replace(TINY, out=tmp_path / name), [], {})
     opened.write_result({"a": 1})
     opened.close()
@@ -144,7 +144,7 @@ def test_a_long_name_of_a_folder(name, tmp_path, monkeypatch):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_names_that_are_too_long(tmp_path, capsys):
+def test_names_that_are_too_long_are_refused(tmp_path, capsys):
     name = str(tmp_path / ("x" * 300))
     for args in (
         ["train", *arguments(TINY), "--out", name],

@@ -29,7 +29,7 @@ def draws(seed, count):
     return [data.batch(seed, i, TINY.batch) for i in range(count)]
 
 
-def test_offline_is_a_loop_by_hand(trained):
+def test_offline_training_equals_a_loop_by_hand(trained):
     wanted = by_hand.train(TINY, task.named(TINY), TINY.seed)
     best = trained.best_step[0]
     assert 0 < best < TINY.steps, "or nothing is said about which parameters are kept"
@@ -44,7 +44,7 @@ def test_offline_is_a_loop_by_hand(trained):
 
 
 @pytest.mark.parametrize("given", [{}, {"standardize": "batch", "rule": "bptt", "align": ("otpe",)}])
-def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, given):
+def test_each_network_of_several_draws_trains_as_alone(tmp_path, given):
     config = replace(TINY, seed=3, snapshots=4, **given)
     together = otpe.train(replace(config, seeds=4, draws=2, manifolds=5, out=tmp_path / "together"))
     for number, manifolds in enumerate((5, 5, 6, 6)):
@@ -59,7 +59,7 @@ def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, g
                 np.testing.assert_allclose(cosines[0][number], cosines[1][0], **TOLERANCE)
 
 
-def test_all_is_compiled_before_the_first_step(tmp_path):
+def test_all_programs_are_compiled_before_the_first_step(tmp_path):
     run = prepared(replace(TINY, hidden=(7,), out=tmp_path / "run"))
     before = [program._cache_size() for program in (loop.advance, loop.examine)]
     run.compile()
@@ -79,7 +79,7 @@ def test_the_best_parameters_are_tested(trained):
     assert trained.test_accuracy_mean == trained.test_accuracy[0]
 
 
-def test_the_result_has_what_was_promised(trained):
+def test_the_result_has_all_documented_fields(trained):
     found = json.loads((trained.folder / "result.json").read_text())
     promised = "rule mode dataset seeds test_accuracy valid_accuracy loss steps seconds steps_per_second"
     assert found.keys() >= set(promised.split())
@@ -102,14 +102,14 @@ def test_the_same_seed_gives_the_same_bits(tmp_path, trained):
     assert state(tmp_path / "run") == state(trained.folder)
 
 
-def test_a_run_comes_back_from_its_folder(finished, trained):
+def test_a_run_is_loaded_from_its_folder(finished, trained):
     found = otpe.load(finished)
     jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
     assert (found.net, found.metrics, found.test_loss) == (trained.net, trained.metrics, trained.test_loss)
     assert found.folder == finished
 
 
-def test_what_cannot_be_loaded(finished, unfinished, tmp_path):
+def test_folders_that_cannot_be_loaded_are_refused(finished, unfinished, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"not finished. Go on with: otpe train --resume --out"):
         otpe.load(unfinished)
     with pytest.raises(FileNotFoundError, match=r"holds no run: there is no config.json in it"):
@@ -152,7 +152,7 @@ def online(recorded):
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_recordings_of_unequal_lengths(mode, recorded, request):
+def test_training_on_recordings_of_unequal_lengths(mode, recorded, request):
     result, splits = request.getfixturevalue(mode), task.named(recorded)
     assert splits.train.lengths is not None
     config = recorded if mode == "offline" else replace(recorded, **ONLINE)
@@ -173,7 +173,7 @@ def test_recordings_of_unequal_lengths(mode, recorded, request):
         assert 6 * tested == pytest.approx(round(6 * tested)), "each of 6 recordings once"
 
 
-def test_side_by_side_is_as_alone(offline, recorded):
+def test_networks_side_by_side_train_as_alone(offline, recorded):
     alone = otpe.train(replace(recorded, seeds=1, seed=1, out=recorded.root / "alone"))
     assert_close(alone.params[0], offline.params[1])
     for one, both in zip(alone.metrics, offline.metrics, strict=True):
@@ -183,7 +183,7 @@ def test_side_by_side_is_as_alone(offline, recorded):
     assert max(differ) > 0.01, "each has weights and mini-batches of its own"
 
 
-def test_rates_are_spikes_per_neuron_and_step_of_ones_own(online, recorded):
+def test_rates_are_spikes_per_neuron_and_valid_step(online, recorded):
     at = online.metrics.index(next(line for line in online.metrics if line["step"] == online.best_step[0]))
     spikes, counts = [0.0, 0.0], 0
     for batch in task.named(recorded).valid.in_order(4):
@@ -193,7 +193,7 @@ def test_rates_are_spikes_per_neuron_and_step_of_ones_own(online, recorded):
     np.testing.assert_allclose(online.metrics[at]["rates"][0], np.array(spikes) / counts, rtol=1e-5)
 
 
-def test_data_that_has_moved_is_the_same_data(offline, recorded, tmp_path):
+def test_moved_files_count_as_the_same_data(offline, recorded, tmp_path):
     recorded.root.rename(tmp_path / "moved")
     try:
         run = tmp_path / "moved" / "run"
@@ -220,7 +220,7 @@ def scalars(folder):
     return found
 
 
-def test_events_for_tensorboard(tmp_path, trained):
+def test_tensorboard_files_have_the_metrics(tmp_path, trained):
     out = tmp_path / "run"
     assert cli.main(["train", "--resume", "--out", str(out), *arguments(TINY), "--tensorboard"]) == 0
     wanted = [

@@ -16,11 +16,11 @@ def make(rule="otpe", **settings):
 
 
 @pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py has the others
-def test_learners_of_all_kinds_pass(rule):
+def test_learners_of_all_rules_pass(rule):
     otpe.testing.check_learner(lambda: make(rule))
 
 
-def test_an_update_every_few_steps_passes():
+def test_a_learner_that_updates_every_few_steps_passes():
     otpe.testing.check_learner(lambda: make(every=4, decay=1e-3))
 
 
@@ -132,12 +132,12 @@ class Forgetful(Broken):
         (Forgetful, "one that was saved and loaded goes another way"),
     ],
 )
-def test_what_is_broken_is_found(kind, words):
+def test_broken_learners_are_found(kind, words):
     with pytest.raises(AssertionError, match=words):
         learners.check_learner(kind)
 
 
-def test_a_learner_without_a_network_says_its_sizes():
+def test_a_learner_without_a_network_passes_with_given_sizes():
     class Counting:
         """Predicts what came most often."""
 

@@ -21,7 +21,7 @@ def drift(monkeypatch):
     return example
 
 
-def test_before_worst_end_and_recovery(drift):
+def test_the_summary_of_a_change_has_before_worst_end_and_recovery(drift):
     size = drift.Size(hidden=8, first=40, each=60)
     changes = {"swap": worlds.Swap(at=640, classes=(0, 1)), "die": worlds.Die(at=1600, share=0.3)}
     accuracy = [0.5, 1.0, 0.2, 0.9, 0.96, 0.95, 0.94, 0.94]  # every 20 sequences
@@ -36,11 +36,11 @@ def test_before_worst_end_and_recovery(drift):
     ("steps", "words"),
     [([10, 30], "20 ± 10"), ([10, None, 30], "20 ± 10 (in 2 of 3)"), ([None], "not recovered"), ([1000], "1,000 ± 0")],
 )
-def test_recovery_in_words(drift, steps, words):
+def test_recovery_times_are_written_in_words(drift, steps, words):
     assert drift.recovery(steps) == words
 
 
-def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypatch, tmp_path, capsys):
+def test_a_learner_and_its_frozen_copy_run_through_all_changes(drift, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(drift, "QUICK", drift.Size(hidden=8, first=40, each=20))
     monkeypatch.setattr(drift, "RATES", {"otpe": 1e-3})
     monkeypatch.setattr(
@@ -60,7 +60,7 @@ def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypat
     assert "| OTPE |" in capsys.readouterr().out
 
 
-def test_all_learners_meet_the_same_stream(drift):
+def test_all_learners_see_the_same_stream(drift):
     size = drift.Size(hidden=8, first=3, each=2)
     streams = [list(drift.world(0, size)[0]) for _ in range(2)]
     assert len(streams[0]) == 16 * (3 + 4 * 2)
@@ -69,7 +69,7 @@ def test_all_learners_meet_the_same_stream(drift):
         np.testing.assert_array_equal(a.x, b.x)
 
 
-def test_the_tables_in_the_docs_are_those_of_the_file(drift):
+def test_the_tables_in_the_docs_match_the_recorded_numbers(drift):
     found = json.loads((ROOT / "docs" / "results" / "drift.json").read_text())
     page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
     for table in drift.tables(found["learners"]).strip().split("\n\n"):

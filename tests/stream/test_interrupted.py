@@ -133,7 +133,7 @@ def test_an_interrupt_while_a_program_is_compiled_loses_nothing(tmp_path):
     learner.save(tmp_path / "learner")
 
 
-def test_the_first_call_of_a_program_works_on_a_copy():
+def test_the_first_call_of_a_program_copies_the_state():
     """JAX runs Python code there, where an interrupt can come after the arrays are taken over."""
     learner, deleted = StreamLearner(otpe.dense([9, 4], leak=0.8125)), []
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_random_keys_of_an_optimizer_are_not_lost():
     assert number > 5
 
 
-def test_threads_may_share_a_learner():
+def test_threads_can_share_a_learner():
     learner, wrong = StreamLearner(NET), []
     learner.learn_one(X[0], 1)
 
@@ -187,7 +187,7 @@ def test_threads_may_share_a_learner():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only systems with fork")
 @pytest.mark.filterwarnings("ignore:os.fork")
-def test_after_a_fork_there_is_a_sentence():
+def test_using_a_learner_after_a_fork_is_refused():
     learner, context = StreamLearner(NET), multiprocessing.get_context("fork")
     told = context.Queue()
     learner.learn_one(X[0], 1)

@@ -32,7 +32,7 @@ def in_time(steps, labels=Y, **more):
 
 
 @pytest.mark.parametrize("every", [3, 4])  # a sequence ends in the middle of a group, and with one
-def test_as_with_labels_in_time_so_many_steps_ago(every):
+def test_late_labels_give_the_weights_of_a_learner_with_timely_labels(every):
     late = learner(delay=DELAY, every=every)
     losses = late.learn_many(X[:SECOND], Y[:SECOND]).losses
     late.reset()
@@ -46,7 +46,7 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     )
 
 
-def test_labels_told_later_are_the_same_as_those_given_at_once():
+def test_label_late_equals_passing_labels_at_once():
     late = learner(delay=DELAY)
     for i, x in enumerate(X):
         if i == SECOND:
@@ -63,7 +63,7 @@ def test_labels_told_later_are_the_same_as_those_given_at_once():
     assert late.labelled == 62, "one that is told anew is not counted twice"
 
 
-def test_the_network_of_now_predicts():
+def test_the_current_network_predicts():
     """Membranes and scores know all steps, weights only what is learned."""
     late, frozen = learner(delay=DELAY), learner()
     told = late.learn_many(X[:DELAY], Y[:DELAY])
@@ -77,7 +77,7 @@ def test_the_network_of_now_predicts():
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), learner().predict_one(X[DELAY]))
 
 
-def test_steps_and_blocks_saved_in_between(tmp_path):
+def test_a_save_between_steps_and_blocks_keeps_waiting_labels(tmp_path):
     many, one = learner(delay=DELAY), learner(delay=DELAY)
     whole = many.learn_many(X, Y)
     scores = []
@@ -104,7 +104,7 @@ def test_a_reset_is_saved(tmp_path):
     assert same(in_time(64 - DELAY).params, late.params)
 
 
-def test_it_is_a_good_learner():
+def test_a_learner_with_late_labels_passes_the_checks():
     otpe.testing.check_learner(lambda: StreamLearner(NET, "approx-otpe", delay=3))
 
 
@@ -129,6 +129,6 @@ def test_a_label_that_cannot_be_used_changes_nothing(delay, call, message):
     assert late.labelled == other.labelled
 
 
-def test_a_delay_that_is_no_number_of_steps():
+def test_an_invalid_delay_is_refused():
     with pytest.raises(ValueError, match="delay is -1"):
         learner(delay=-1)

@@ -38,7 +38,7 @@ def test_before_the_first_step():
     assert now["rates"] == [["input", 6, 0], ["hidden 1", 4, 0], ["output", 3, 0]]
 
 
-def test_the_last_steps_are_those_that_came():
+def test_the_page_has_the_last_steps():
     live, score, made, taken = Live(SIZES, steps=20), Prequential(3), [], 0
     for size in (1, 5, 33, 2, 20, 1):
         made.append(block(size, first=taken))
@@ -58,13 +58,13 @@ def test_the_last_steps_are_those_that_came():
     assert [rate for _, _, rate in as_json(live)["rates"]] == pytest.approx(shares, abs=1e-4)
 
 
-def test_few_steps_have_the_rates_of_their_own():
+def test_rates_of_few_steps_are_means_of_these_steps():
     live, made = Live(SIZES, steps=20), block(4)
     feed(live, Prequential(3), made)
     assert live.now()["rates"][1][2] == pytest.approx(made.told.rates.mean(0)[0], abs=1e-4)
 
 
-def test_of_many_units_every_fourth_is_shown():
+def test_only_every_fourth_of_many_units_is_shown():
     live, made = Live((700, 3), steps=5), block(5, sizes=(700, 3))
     feed(live, Prequential(3), made)
     now = as_json(live)
@@ -73,7 +73,7 @@ def test_of_many_units_every_fourth_is_shown():
     assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "of all units"
 
 
-def test_accuracy_is_the_score_s():
+def test_accuracy_is_that_of_the_score():
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3, window=50, points=2000)
     for i in range(40):
@@ -95,7 +95,7 @@ def test_accuracy_is_the_score_s():
     assert steps[-1] == 4000
 
 
-def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
+def test_the_curve_always_ends_at_the_current_step():
     live, score = Live(SIZES, clock=Clock()), Prequential(3)
     feed(live, score, block(10, labelled=0.0))
     assert as_json(live)["curve"] == [[], [], []], "no label, no accuracy"
@@ -111,7 +111,7 @@ def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
     assert as_json(live)["curve"][0] == score.curve.steps.tolist()
 
 
-def test_speed_latency_and_the_end():
+def test_the_page_has_speed_latency_and_the_end():
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3)
     for i in range(200):
@@ -133,14 +133,14 @@ def test_speed_latency_and_the_end():
     assert (now["state"], now["why"], now["seconds"]) == ("over", "All steps are taken.", 50.0)
 
 
-def test_skips_are_looked_at_when_asked():
+def test_skipped_counts_are_read_when_requested():
     skipped = {}
     live = Live(SIZES, skipped=skipped)
     skipped["late"] = 3
     assert live.now()["skipped"] == {"late": 3}
 
 
-def test_nothing_grows():
+def test_the_size_of_the_page_stays_constant():
     clock = Clock()
     live, score, made = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
     sizes = []
@@ -156,7 +156,7 @@ def test_nothing_grows():
     assert now["latency"]["blocks"] == vitals.BLOCKS
 
 
-def test_memory_where_the_system_tells_less(monkeypatch, tmp_path):
+def test_memory_falls_back_to_its_peak_or_to_none(monkeypatch, tmp_path):
     now = vitals.resident()
     monkeypatch.setattr(vitals, "STATM", tmp_path / "statm")
     most = vitals.resident()
@@ -204,6 +204,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:20] for _, message in BAD])
-def test_messages(call, message):
+def test_the_error_messages(call, message):
     with pytest.raises(ValueError, match=message):
         call()

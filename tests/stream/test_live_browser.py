@@ -98,7 +98,7 @@ def test_the_live_page_in_a_browser(browser):
     assert browser.evaluate(TEXT.format("why")) == "All steps are taken."
 
 
-def test_a_page_that_loses_its_stream(browser):
+def test_the_page_says_when_its_stream_is_gone(browser):
     with serve(Stream("first", 64).live) as server:
         browser.open(server.url)
         assert shows(browser, "state", "live") is True

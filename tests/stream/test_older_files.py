@@ -36,7 +36,7 @@ def stream():
 
 
 @pytest.mark.parametrize("rule", EXPECTED)
-def test_a_learner_of_the_version_before_goes_on(rule, tmp_path):
+def test_a_learner_saved_by_version_0_1_resumes(rule, tmp_path):
     learner = otpe.StreamLearner.load(FILES / f"{rule}.safetensors")
     assert (learner.steps, learner.rule.name, learner.loss) == (12, rule, otpe.Loss())
     again = otpe.StreamLearner.load(learner.save(tmp_path / "again.safetensors"))

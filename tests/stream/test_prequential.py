@@ -34,7 +34,7 @@ def same(a, b):
 
 @given(stream, st.integers(1, 30), st.integers(1, 9), st.lists(st.integers(0, 50), max_size=6))
 @settings(max_examples=80)
-def test_against_counting_by_hand(pairs, window, points, cuts):
+def test_the_score_equals_counting_by_hand(pairs, window, points, cuts):
     one, many = (Prequential(CLASSES, window, points) for _ in range(2))
     for predicted, label in pairs:
         one.add(predicted, label)
@@ -61,7 +61,7 @@ def test_against_counting_by_hand(pairs, window, points, cuts):
         assert steps in (places[labelled - 1], len(pairs))
 
 
-def test_nothing_yet():
+def test_a_score_without_steps_is_empty():
     score = Prequential(4)
     assert np.isnan(
         [score.accuracy, score.window_accuracy, score.sequence_accuracy, score.window_sequence_accuracy]
@@ -90,7 +90,7 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     assert same(score, Prequential.from_state(about | {"arrays": arrays}))
 
 
-def test_a_state_of_the_first_format():
+def test_a_score_saved_in_the_first_format_is_read():
     """As otpe 0.1 wrote it."""
     score, old = Prequential(3, window=4, points=5), Prequential(3, window=4, points=5)
     pairs = [(0, 0), (1, 0), (2, 2), (-1, 1), (0, 0), (1, 1)]
@@ -106,7 +106,7 @@ def test_a_state_of_the_first_format():
     assert old.window_accuracy == score.window_accuracy == 0.75
 
 
-def test_long_curves_thin_themselves_and_stay_even():
+def test_long_curves_are_thinned_evenly():
     score = Prequential(2, window=10, points=100)
     for _ in range(50):
         score.add_many(np.ones(1000, int), np.ones(1000, int))
@@ -117,7 +117,7 @@ def test_long_curves_thin_themselves_and_stay_even():
     assert len(json.dumps(score.state())) < 10_000
 
 
-def test_decisions_at_the_end_of_sequences():
+def test_whole_sequences_are_decided_at_their_end():
     score = Prequential(3, window=2)
     score.reset()  # nothing came
     for predicted, labels in [
@@ -139,7 +139,7 @@ def test_decisions_at_the_end_of_sequences():
 
 @given(stream, stream)
 @settings(max_examples=20)
-def test_saved_in_mid_sequence(before, after):
+def test_a_score_saved_in_mid_sequence_resumes(before, after):
     score = Prequential(CLASSES, 7, 5)
     for pair in before[:-2]:
         score.add(*pair)
@@ -174,12 +174,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:30] for _, message in BAD])
-def test_messages(call, message):
+def test_the_error_messages(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
 
-def test_silence_decides_nothing():
+def test_a_sequence_without_spikes_has_no_decision():
     assert decide(np.array([[0, 0, 0], [0, 0.1, 0], [2, 0, 2]])).tolist() == [-1, 1, 0]
 
 
@@ -211,7 +211,7 @@ def made_up(labels, resets, answers):
 STEPS = made_up([0, 1, 1, 0, -1, 1, 0], resets=(0, 3), answers=[0, 1, 2, 1, 1, 1, 0])
 
 
-def test_resets_come_at_the_right_place():
+def test_the_learner_is_reset_between_sequences():
     learner, seen = Told(), []
     score = evaluate(learner, iter(STEPS), block=2, window=3, on_step=lambda *given: seen.append(given))
     assert learner.calls == ["reset", [0, 1], [1], "reset", [0, -1], [1, 0]]
@@ -222,14 +222,14 @@ def test_resets_come_at_the_right_place():
     np.testing.assert_array_equal(seen[2][2], [0, 0])
 
 
-def test_a_frozen_learner_and_any_block():
+def test_a_frozen_learner_only_observes_with_any_block():
     learner = Told()
     frozen = evaluate(learner, STEPS, learn=False)
     assert learner.calls == ["reset", 3, "reset", 4]
     assert all(same(frozen, evaluate(Told(), STEPS, block=n)) for n in (1, 3, 100))
 
 
-def test_go_on_with_a_score():
+def test_a_given_score_is_continued():
     score = evaluate(Told(), STEPS[:3])
     assert evaluate(Told(), STEPS[3:], score=score) is score
     assert same(score, evaluate(Told(), STEPS))
@@ -245,7 +245,7 @@ def test_between_blocks_learner_and_score_have_seen_the_same():
     assert len([call for call in learner.calls if call != "reset"]) == 5
 
 
-def test_a_step_is_learned_before_the_next_is_waited_for():
+def test_a_step_is_learned_before_the_next_one_is_read():
     learner = Told()
 
     def live():
@@ -256,7 +256,7 @@ def test_a_step_is_learned_before_the_next_is_waited_for():
     assert evaluate(learner, live(), block=1).steps == 7
 
 
-def test_what_came_before_an_error_is_learned():
+def test_steps_before_an_error_are_learned():
     learner, score = Told(), Prequential(2)
 
     def broken():
@@ -269,7 +269,7 @@ def test_what_came_before_an_error_is_learned():
     assert (score.steps, score.sequences) == (5, 1)
 
 
-def test_the_same_as_predict_one_and_learn_one():
+def test_prequential_equals_predict_one_and_learn_one():
     net, rng = otpe.dense([6, 8, 3], leak=0.9, threshold=0.2), np.random.default_rng(0)
     xs, labels = rng.poisson(3, (32, 6)).astype(np.float32), rng.integers(-1, 3, 32).tolist()
     steps = [Step(x, y, float(i), i in (0, 16)) for i, (x, y) in enumerate(zip(xs, labels, strict=True))]

@@ -31,7 +31,7 @@ def stream(monkeypatch):
     return stream
 
 
-def test_a_life_leaves_memory_as_it_is(tmp_path):
+def test_a_short_soak_does_not_grow_memory(tmp_path):
     """In a process of its own: one that has had much memory before could hide what is lost now."""
     command = [
         sys.executable,
@@ -50,7 +50,7 @@ def test_a_life_leaves_memory_as_it_is(tmp_path):
     assert min(row["rates"]) > 0
 
 
-def test_what_grows_and_what_is_not_finite_is_found(soak, monkeypatch, capsys, tmp_path):
+def test_the_soak_finds_growth_and_non_finite_numbers(soak, monkeypatch, capsys, tmp_path):
     resident, learn_many = iter(range(0, 10**6, 300)), otpe.StreamLearner.learn_many
 
     def ill(learner, xs, labels):
@@ -80,12 +80,12 @@ def test_traces_that_are_not_finite_are_found(soak):
     assert soak.finite(learner) == {"scores are not finite"}
 
 
-def test_a_life_that_is_none(soak):
+def test_an_invalid_soak_argument_is_refused(soak):
     with pytest.raises(SystemExit, match="--lives is '50-10', expected a network and its steps, such as"):
         soak.network_and_steps("50-10")
 
 
-def test_speed_and_floor_of_a_stream(stream, monkeypatch, tmp_path):
+def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_path):
     small = (12, 16, 16, 4)
     monkeypatch.setattr(stream, "CASES", [stream.Case(small, "otpe", how, 100) for how in ("learn_one", "learn_many")])
     monkeypatch.setattr(stream, "BEYOND", 1 << 20)
@@ -111,7 +111,7 @@ def test_speed_and_floor_of_a_stream(stream, monkeypatch, tmp_path):
         stream.refreshed("nothing", found)
 
 
-def test_the_table_in_the_docs_is_that_of_the_file(stream):
+def test_the_table_in_the_docs_matches_the_recorded_numbers(stream):
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     found = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
     assert stream.refreshed(page, found) == page, (

@@ -35,7 +35,7 @@ def cut(steps):
 
 
 @pytest.mark.parametrize("binning", [Binning(7), Binning(dt=0.05, pool=3, binary=True), Binning(9, remainder="drop")])
-def test_recordings_are_their_frames(file, binning):
+def test_steps_of_recordings_equal_their_frames(file, binning):
     whole = load(file, tiny_events.UNITS, binning)
     found = cut(recordings(file, tiny_events.UNITS, binning))
     assert len(found) == 6
@@ -46,7 +46,7 @@ def test_recordings_are_their_frames(file, binning):
         assert sequence[0].x.dtype == np.float32
 
 
-def test_times_of_recorded_steps(tmp_path):
+def test_recorded_steps_have_times_from_0(tmp_path):
     path = three_recordings.write(tmp_path / "train.h5")
     by_number, by_time = (cut(recordings(path, 8, b)) for b in (2, Binning(dt=0.25)))
     assert [[round(s.time, 3) for s in found] for found in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
@@ -54,7 +54,7 @@ def test_times_of_recorded_steps(tmp_path):
     assert [s.time for s in by_time[2]] == [0, 0.25, 0.5]
 
 
-def test_order_and_epochs(file):
+def test_recordings_are_shuffled_by_seed_and_repeated_by_epochs(file):
     def labels(n=18, **options):
         return [found[0].x.sum() for found in cut(itertools.islice(recordings(file, 12, 1, **options), n))]
 
@@ -70,7 +70,7 @@ def test_order_and_epochs(file):
     assert labels(shuffle=True, epochs=3, seed=1) != shuffled
 
 
-def test_from_a_folder(file):
+def test_recordings_are_read_from_a_folder(file):
     assert len(cut(recordings(file.parent, 12, 2))) == 6
     with pytest.raises(FileNotFoundError, match=r"holds no test.h5, nor anything_test.h5"):
         recordings(file.parent, 12, split="test")
@@ -78,7 +78,7 @@ def test_from_a_folder(file):
         recordings("nowhere", 12)
 
 
-def test_bad_recordings_are_told_before_the_first_step(file, tmp_path):
+def test_bad_recordings_are_refused_before_the_first_step(file, tmp_path):
     with pytest.raises(ValueError, match=r"has a spike of unit \d+, expected 0 to 3"):
         recordings(file, 4)
     with pytest.raises(ValueError, match=r"bins is 10000000, more than the time steps of recording 0"):
@@ -111,14 +111,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_lines(text):
+def test_csv_and_json_lines_give_the_same_events(text):
     for source in (io.StringIO(text), io.BytesIO(text.encode()), text.split("\n"), text.splitlines(keepends=True)):
         found = list(lines(source))
         assert found[:5] == WANTED
         assert set(map(str, found[5:])) <= {RESET}, "an empty line at the end"
 
 
-def test_the_form_may_be_given():
+def test_the_form_of_lines_can_be_given():
     assert list(lines(["", "[1, 2]"], "jsonl")) == [(1, 2, None)]
     with pytest.raises(ValueError, match=r"line 1 is '\[1, 2\]': expected numbers"):
         list(lines(["[1, 2]"], "csv"))
@@ -145,7 +145,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message", "kind"), BAD, ids=[message[:30] for _, message, _ in BAD])
-def test_bad_lines(text, message, kind):
+def test_bad_lines_are_refused_or_skipped(text, message, kind):
     with pytest.raises(ValueError, match=message):
         list(lines(io.StringIO(text)))
     said, bad = [], Bad("skip")
@@ -155,7 +155,7 @@ def test_bad_lines(text, message, kind):
     assert bad.skipped == {kind: 1}
 
 
-def test_bytes_that_are_no_text():
+def test_bytes_that_are_not_utf8_are_refused():
     bad = Bad("skip")
     assert list(lines(io.BytesIO(b"0.1,1\n\xff\xfe\x00,\n0.3,3\n"), on_bad=bad)) == [(0.1, 1, None), (0.3, 3, None)]
     assert bad.skipped == {"line": 1}
@@ -172,7 +172,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory():
     assert bad.skipped == {"line": 2}
 
 
-def test_a_line_is_read_as_soon_as_it_is_there():
+def test_a_line_is_read_as_soon_as_it_arrives():
     """No read-ahead: the other end waits until each event has arrived."""
     read, write = os.pipe()
     arrived = threading.Semaphore(0)
@@ -234,7 +234,7 @@ def test_iterate_over_ready_steps():
     assert {s.x.dtype for s in found} == {np.dtype(np.float32)}
 
 
-def test_the_callers_array_is_his_own():
+def test_steps_do_not_share_the_callers_array():
     x = np.ones(2, np.float32)
 
     def reused():
@@ -267,7 +267,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("item", "message"), STEPS, ids=[message[:40] for _, message in STEPS])
-def test_bad_steps(item, message):
+def test_bad_steps_are_refused_or_skipped(item, message):
     items = [np.ones(2), item, (np.zeros(2), 4)]
     with pytest.raises(ValueError, match=message):
         list(iterate(items, units=2, classes=5))

@@ -23,7 +23,7 @@ def says(path, arrays, text):
     with_header(path, about=text, sha256=tensors._hash(text, arrays))
 
 
-def test_a_learner(tmp_path):
+def test_altered_metadata_of_a_learner_is_refused(tmp_path):
     path = learner().save(tmp_path / "learner")
     arrays, about = tensors.read(path, KIND)
 
@@ -36,7 +36,7 @@ def test_a_learner(tmp_path):
     load(json.dumps(about))
 
 
-def test_a_checkpoint_of_a_stream(file, out):
+def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     run(config(file, out, window=20))
     path = checkpoint.newest(out / "checkpoints")
     arrays, about = tensors.read(path, KIND)
@@ -55,7 +55,7 @@ def test_a_checkpoint_of_a_stream(file, out):
             saved.load(path)
 
 
-def test_settings_that_a_run_lacks(file, out):
+def test_missing_newer_settings_get_their_defaults(file, out):
     """They are newer than the run, and have their defaults."""
     run(config(file, out))
     about = json.loads((out / "config.json").read_text())

@@ -54,7 +54,7 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", said.err)
 
 
-def test_what_a_report_says(file, out, tmp_path):
+def test_the_report_of_a_stream(file, out, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out, metrics_seconds=0), [Pressed(9)])
     (half,) = find.search([tmp_path])
@@ -85,7 +85,7 @@ def test_what_a_report_says(file, out, tmp_path):
     assert ["labelled", score.labelled] in found.section.tables[0].rows
 
 
-def test_json_lines(file, out, tmp_path):
+def test_a_stream_of_json_lines(file, out, tmp_path):
     path = tmp_path / "events.jsonl"
     rows = [line.strip().split(",") for line in events(80)]
     path.write_text("".join(f'{{"time": {t}, "unit": {u}, "label": {y}}}\n' for t, u, y in rows))
@@ -93,7 +93,7 @@ def test_json_lines(file, out, tmp_path):
     assert run(config(path, out)).score.state() == evaluate(learner(), steps(file), block=4).state()
 
 
-def test_recordings(out, tmp_path):
+def test_a_stream_of_recordings(out, tmp_path):
     path = tiny_events.make(tmp_path / "some_train.h5", recordings=4)
     options = {"epochs": 2, "shuffle": True}
     asked_for = config(path, out, **options, dt=0.1, changes=("swap@9:0,1",))
@@ -105,7 +105,7 @@ def test_recordings(out, tmp_path):
     assert run(config(odd, tmp_path / "odd", bins=5)).place.skipped == {"item": 5}, "the recording of class 7"
 
 
-def test_randman(out, monkeypatch):
+def test_a_stream_of_randman(out, monkeypatch):
     monkeypatch.setattr(opening, "randman", made_up_randman)
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
@@ -120,14 +120,14 @@ def test_randman(out, monkeypatch):
     assert [(mark.x, mark.text) for mark in told.section.figures[0].panels[0].marks] == [(21, "swap")]
 
 
-def test_a_frozen_one_keeps_its_weights(file, out):
+def test_a_frozen_stream_keeps_its_weights(file, out):
     found = run(config(file, out, frozen=True))
     np.testing.assert_array_equal(found.learner.params[0].kernel, learner().params[0].kernel)
     assert found.score.labelled == found.place.steps > 90
 
 
 @pytest.mark.parametrize("kind", ["run", "file"])
-def test_it_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path, monkeypatch):
+def test_a_stream_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path, monkeypatch):
     start = tmp_path
     if kind == "file":
         start = otpe.save(tmp_path / "net.safetensors", learner().net, learner().params)
@@ -144,7 +144,7 @@ def test_it_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path
         run(replace(asked_for, leak=0.5))
 
 
-def test_other_neurons_and_another_loss(file, out):
+def test_a_stream_with_other_neurons_and_another_loss(file, out):
     line = ["--neuron", "cuba", "--learn-leak", "layer", "--readout", "integrator", "--loss", "membrane"]
     net = otpe.network(UNITS, [
         (otpe.layers.dense(6), otpe.CubaLIF(0.9, 0.8, 0.3, otpe.fast_sigmoid(10.0), learn_leak=True)),
@@ -168,7 +168,7 @@ def test_watchers_see_every_block(file, out):
     assert all(0 < seconds < 60 for _, _, seconds in seen)
 
 
-def test_what_cannot_be_used_is_counted_and_told_once(file, out, capsys):
+def test_unusable_events_are_counted_and_reported_once(file, out, capsys):
     file.write_text("".join(events(40)) + "who?\n0.2,99\n0.2,98\n0.01,3\n" + "".join(events(40, first=0.3)))
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
     said = capsys.readouterr()
@@ -180,7 +180,7 @@ def test_what_cannot_be_used_is_counted_and_told_once(file, out, capsys):
 
 
 @pytest.mark.parametrize(("gap", "sequences", "skipped"), [("reset", 2, {}), ("skip", 1, {"gap": 1})])
-def test_a_long_silence(gap, sequences, skipped, file, out):
+def test_a_long_silence_is_skipped_or_starts_a_sequence(gap, sequences, skipped, file, out):
     file.write_text("0.01,3,1\n30.01,4,1\n")
     found = run(config(file, out, gap=gap))
     assert (found.score.sequences, found.place.steps, found.place.skipped) == (sequences, sequences, skipped)
@@ -200,7 +200,7 @@ def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     assert drawn[-1].endswith("\n")
 
 
-def test_no_labels_at_all(file, out, capsys):
+def test_a_stream_without_labels(file, out, capsys):
     file.write_text("0.01,3\n0.02,4\n")
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
     said = capsys.readouterr()
@@ -238,7 +238,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.csv").write_text("0.1,2,3\n")
     os.mkfifo(tmp_path / "pipe.csv")
@@ -249,12 +249,12 @@ def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys)
     assert {path.name for path in tmp_path.iterdir()} == {"some.csv", "pipe.csv"}
 
 
-def test_no_settings():
+def test_a_config_that_is_no_stream_config_is_refused():
     with pytest.raises(TypeError, match=r"config is a dict, expected otpe.StreamConfig\(source=..., ...\)"):
         run({})
 
 
-def test_changes_in_words():
+def test_changes_are_parsed_from_text():
     made = parsed(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
     assert made == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
 
@@ -273,19 +273,19 @@ def test_changes_in_words():
         ("appear@5:-1", r"there is no class -1"),
     ],
 )
-def test_changes_that_make_no_sense(text, message):
+def test_invalid_changes_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         parsed([text], classes=4, seed=0)
 
 
-def test_a_world_in_which_nothing_would_ever_come():
+def test_a_world_that_never_shows_a_class_is_refused():
     later = ["appear@5:0", "appear@7:1"]
     with pytest.raises(ValueError, match=r"changes let all of the 2 classes appear later, so that nothing would ever"):
         parsed(later, classes=2, seed=0)
     assert len(parsed(["appear@0:0", later[1]], classes=2, seed=0)) == len(parsed(later, classes=3, seed=0)) == 2
 
 
-def test_a_silent_layer_is_warned_of(file, out, capsys):
+def test_a_silent_layer_gives_a_warning(file, out, capsys):
     run(config(file, out, threshold=100.0))
     assert re.search(
         r"otpe: warning: step 96: hidden layer 1 never spikes\. A lower threshold", capsys.readouterr().err

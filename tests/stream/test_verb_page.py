@@ -59,7 +59,7 @@ def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypat
         Looking(said)()
 
 
-def test_how_it_was_stopped_is_shown(file, tmp_path):
+def test_the_page_shows_how_the_stream_was_stopped(file, tmp_path):
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
     prepared.watchers.append(Pressed(3))
     with pytest.raises(KeyboardInterrupt):
@@ -67,7 +67,7 @@ def test_how_it_was_stopped_is_shown(file, tmp_path):
     assert "The stream was stopped: stopped after step 12" in prepared.page.live.now()["why"]
 
 
-def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
+def test_a_port_in_use_is_reported_before_the_stream_starts(file, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(tmp_path / "run"), "--serve", port]) == 2
@@ -75,7 +75,7 @@ def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_port_is_free_again_when_nothing_comes_of_it(file, tmp_path):
+def test_the_port_is_released_when_the_stream_cannot_start(file, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "letter.txt").write_text("mine")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -85,14 +85,14 @@ def test_the_port_is_free_again_when_nothing_comes_of_it(file, tmp_path):
             run(config(file, tmp_path / "run", serve=port))
 
 
-def test_it_may_be_resumed_with_a_page(file, tmp_path, said):
+def test_a_stream_can_be_resumed_with_a_page(file, tmp_path, said):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, tmp_path / "run"), [Pressed(3)])
     run(config(file, tmp_path / "run", resume=True, serve=0))
     assert any("Watch it at" in text for text in said)
 
 
-def test_late_labels(file, tmp_path):
+def test_a_stream_with_late_labels(file, tmp_path):
     late = run(config(file, tmp_path / "late", delay=5, steps=60)).learner
     assert late.delay == 5
     assert late.steps == 60

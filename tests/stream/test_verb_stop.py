@@ -45,7 +45,7 @@ def asked_for(which, path):
 
 
 @pytest.mark.parametrize("which", ["text", "recordings", "randman"])
-def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, capsys):
+def test_a_stopped_and_resumed_stream_gives_the_same_bits(which, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(opening, "randman", made_up_randman)
     asked, whole = asked_for(which, tmp_path), tmp_path / "whole"
     score = run(replace(asked, out=whole)).score
@@ -73,7 +73,7 @@ def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, caps
     assert lasts[0]["rates"] == lasts[1]["rates"]
 
 
-def test_a_finished_one_is_shown_again(file, out, capsys):
+def test_a_finished_stream_is_shown_again(file, out, capsys):
     args = ["stream", str(file), *SHAPE, *NET, "--out", str(out)]
     assert cli.main(args) == 0
     before, written = capsys.readouterr().out, (out / "result.json").stat().st_mtime_ns
@@ -96,7 +96,7 @@ def wait_for(found, running):
         time.sleep(0.01)
 
 
-def test_killed_and_resumed_is_never_killed(tmp_path, out):
+def test_a_killed_and_resumed_stream_gives_the_same_bits(tmp_path, out):
     path, whole = tmp_path / "events.csv", tmp_path / "whole"
     path.write_text("".join(events(8000)))
     args = [str(path), *SHAPE, *NET]
@@ -152,7 +152,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
 
 
 @pytest.mark.parametrize("grace", [60, -1])
-def test_what_was_read_from_standard_input_is_learned_or_counted(grace, out, typed, monkeypatch):
+def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed, monkeypatch):
     monkeypatch.setattr("otpe.stream.command.standard.GRACE", grace)
     rows = list(events())
     typed("".join(rows))
@@ -181,13 +181,13 @@ def test_lines_after_one_that_breaks_standard_input_are_counted(out):
     assert "2 lines that had been read were dropped, from '0.3,1,1' on. Go on with: otpe stream --resume" in said
 
 
-def test_standard_input_is_taken_as_a_file_is(out, typed, file):
+def test_standard_input_gives_the_same_as_a_file(out, typed, file):
     typed(file.read_text().rstrip("\n"))
     found = run(config("-", out, block=None))
     assert found.score.state() == evaluate(learner(), steps(file), block=1).state()
 
 
-def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
+def test_lines_that_are_too_long_or_incomplete_are_counted(out, typed, monkeypatch):
     monkeypatch.setattr("otpe.stream.lines.LONGEST", 64)
     monkeypatch.setattr("otpe.stream.command.standard.PIECE", 32)
     typed("0.01,3,1\n" + "9" * 300 + "\n" + "x" * 64 + "0.05,1,2\n0.02,4,1\n0.0")
@@ -196,7 +196,7 @@ def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
     assert (found.place.steps, found.score.labelled) == (2, 2)
 
 
-def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys):
+def test_a_read_error_of_standard_input_ends_with_a_sentence(out, typed, monkeypatch, capsys):
     typed("".join(events(20)))
     read = os.read
 
@@ -212,7 +212,7 @@ def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys
     assert known(out)[1]["stream"]["place"]["steps"] == 7
 
 
-def test_without_standard_input(out, monkeypatch, capsys):
+def test_a_closed_standard_input_is_refused(out, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     assert cli.main(["stream", "-", *SHAPE, "--out", str(out)]) == 2
     assert "source is '-', but there is no standard input. Use: something | otpe stream -" in capsys.readouterr().err
@@ -222,7 +222,7 @@ def test_without_standard_input(out, monkeypatch, capsys):
 # What goes wrong
 
 
-def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
+def test_a_stream_with_a_bad_event_is_saved_first(file, out, capsys):
     file.write_text("".join(events(60)) + "who?\n" + "".join(events(60, first=0.3)))
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--on-bad", "raise", "--out", str(out)]) == 1
     said = capsys.readouterr().err
@@ -241,7 +241,7 @@ def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
         (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # between two time steps
     ],
 )
-def test_another_file_is_noticed(change, message, file, out, tmp_path, capsys):
+def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out), [Pressed(9)])
     before, rows = known(out), file.read_text().splitlines(keepends=True)
@@ -256,7 +256,7 @@ def test_another_file_is_noticed(change, message, file, out, tmp_path, capsys):
     assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "where it lies is no matter"
 
 
-def test_a_full_disk(file, out, capsys, monkeypatch):
+def test_a_full_disk_stops_with_a_sentence(file, out, capsys, monkeypatch):
     write = tensors.write
 
     def full(path, *rest):
@@ -317,7 +317,7 @@ def test_a_stream_of_many_classes_can_be_saved(tmp_path):
     assert saved.load(path).score.state() == score.state()
 
 
-def test_a_damaged_checkpoint(file, out, capsys):
+def test_a_damaged_checkpoint_is_refused(file, out, capsys):
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 0
     (out / "result.json").unlink()
     *_, before, newest = checkpoint.everything(out / "checkpoints")
@@ -331,7 +331,7 @@ def test_a_damaged_checkpoint(file, out, capsys):
     assert known(out) == whole
 
 
-def test_a_learner_is_no_checkpoint(file, out, capsys):
+def test_a_learner_file_is_refused_as_checkpoint(file, out, capsys):
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
     learner().save(out / "checkpoints" / checkpoint.name(10**6))
     assert cli.main(["stream", "--resume", "--out", str(out)]) == 2

@@ -45,7 +45,7 @@ def test_arrays_have_moments_networks_layers_and_parts(found, no_training):
         assert a.model.shape == a.model_size.shape == (2, 2)
 
 
-def test_a_rule_equal_to_bptt_gives_1_everywhere_and_others_do_not(found):
+def test_only_a_rule_equal_to_bptt_has_cosine_1_everywhere(found):
     each = align.along(otpe.load(found[0]).metrics)
     for values in each["bptt"][1:]:
         np.testing.assert_allclose(values, 1, rtol=1e-5)
@@ -55,7 +55,7 @@ def test_a_rule_equal_to_bptt_gives_1_everywhere_and_others_do_not(found):
     assert ostl.model.mean() < 0.999
 
 
-def test_the_section_tells_it_in_the_order_that_was_asked_for(found):
+def test_the_section_has_the_rules_in_the_requested_order(found):
     out, said = found
     section = from_json((out / "section.json").read_text())
     assert section.title == "Gradient cosines, t-randman"
@@ -76,7 +76,7 @@ def test_the_section_tells_it_in_the_order_that_was_asked_for(found):
     assert "1.000 ± 0.000" in said
 
 
-def test_looked_at_on_another_machine_it_is_of_the_one_it_was_trained_on(found, no_training, monkeypatch):
+def test_the_section_names_the_machine_of_the_training(found, no_training, monkeypatch):
     monkeypatch.setattr(folder, "provenance", lambda: {"device": "gpu: another", "versions": {"otpe": "99"}})
     align.align(replace(CONFIG, out=found[0], resume=True))
     machine = from_json((found[0] / "section.json").read_text()).machine
@@ -115,7 +115,7 @@ def test_resume_needs_no_rules_and_refuses_others(found, no_training, capsys):
         (("otpe", "otpe"), "none twice"),
     ],
 )
-def test_rules_that_are_none(tmp_path, rules, words):
+def test_unknown_rules_are_refused(tmp_path, rules, words):
     with pytest.raises(ValueError, match=words):
         align.align(replace(CONFIG, rules=rules, out=tmp_path / "run"))
     assert not (tmp_path / "run").exists()

@@ -78,7 +78,7 @@ def recorded(out):
     return {point["name"]: point for point in json.loads((out / "sweep.json").read_text())["points"]}
 
 
-def test_accuracies_stand_where_they_belong(ran, tmp_path):
+def test_accuracies_are_stored_at_their_points(ran, tmp_path):
     result = sweep.sweep(replace(CONFIG, out=tmp_path / "s"))
     assert result.axes == {"slope": (5.0, 10.0), "leak": (0.9, 0.5)}
     assert (result.rules, result.modes) == (("bptt", "ottt"), ("offline",))
@@ -91,7 +91,7 @@ def test_accuracies_stand_where_they_belong(ran, tmp_path):
     assert str(result) == f"8 runs over slope of 5, 10, leak of 0.9, 0.5, in {tmp_path / 's'}"
 
 
-def test_a_point_that_diverges_is_recorded_and_not_tried_again(ran, tmp_path):
+def test_a_diverged_point_is_recorded_and_not_repeated(ran, tmp_path):
     out = tmp_path / "s"
     ran.diverging = {"bptt-offline-slope=5-leak=0.9"}
     result = sweep.sweep(replace(CONFIG, out=out))
@@ -108,7 +108,7 @@ def test_a_point_that_diverges_is_recorded_and_not_tried_again(ran, tmp_path):
     np.testing.assert_array_equal(again.accuracy, result.accuracy)
 
 
-def test_ctrl_c_keeps_what_is_known_and_says_how_to_go_on(ran, tmp_path):
+def test_ctrl_c_keeps_results_and_says_how_to_resume(ran, tmp_path):
     out = tmp_path / "s"
     ran.stopping = {"ottt-offline-slope=5-leak=0.5"}
     with pytest.raises(signals.StoppedError, match=rf"Go on with: otpe sweep --resume --out {re.escape(str(out))}"):
@@ -133,7 +133,7 @@ def test_a_larger_grid_runs_only_what_is_new(ran, tmp_path):
     assert folder.stored(SweepConfig, out).over == ("slope=5,10,20", "leak=0.9,0.5")
 
 
-def test_other_settings_and_other_folders_are_refused(ran, tmp_path, monkeypatch):
+def test_other_settings_and_folders_are_refused(ran, tmp_path, monkeypatch):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
     with pytest.raises(FileExistsError, match=r"steps was 12, now is 8"):
@@ -164,7 +164,7 @@ def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
-def test_data_is_made_once_for_all_points_that_have_it(ran, tmp_path, monkeypatch):
+def test_data_is_made_once_for_all_points_that_share_it(ran, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(task, "named", lambda config: made.append(config.manifolds) or f"manifolds {config.manifolds}")
     sweep.sweep(replace(CONFIG, over=("slope=5,10", "manifolds=3,4"), leak=0.5, out=tmp_path / "s"))
@@ -184,7 +184,7 @@ def result_over(axes, accuracy, rules=("bptt", "ottt")):
     return gathered(CONFIG, axes, points, [], None)
 
 
-def test_one_setting_gives_curves():
+def test_one_swept_setting_gives_curves():
     axes = {"learning_rate": (1e-2, 1e-3, 1e-4)}
     result = result_over(axes, lambda rule, learning_rate: 0.5 + learning_rate + (rule == "ottt") / 5)
     ((panel,),) = [figure.panels for figure in maps.section(result).figures]
@@ -203,7 +203,7 @@ def test_one_setting_gives_curves():
     assert panel.groups == ["sgd", "adam"]
 
 
-def test_two_settings_give_a_map_per_rule_and_a_third_one_more_of_them():
+def test_two_settings_give_a_map_per_rule_and_a_third_gives_more_maps():
     axes = {"slope": (5, 10), "width": (64, 128, 256), "depth": (3, 5)}
     two = result_over({name: axes[name] for name in ("slope", "width")}, lambda rule, slope, width: slope + width)
     first, second = maps.section(two).figures[0].panels
@@ -227,7 +227,7 @@ def test_the_best_point_is_chosen_by_validation():
     assert table.rows[1][2] == "10"
 
 
-def test_from_end_to_end(tmp_path, capsys, monkeypatch):
+def test_a_sweep_from_end_to_end(tmp_path, capsys, monkeypatch):
     """The command trains what `otpe train` would, and does it once."""
     out = tmp_path / "s"
     small = replace(TINY, hidden=(), steps=4, eval_every=4)
@@ -258,6 +258,6 @@ def test_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert cli.main(["sweep", "--resume", "--out", str(out)]) == 0
 
 
-def test_settings_of_the_wrong_kind():
+def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a TrainConfig, expected otpe.SweepConfig\(dataset=..., ...\)"):
         sweep.sweep(TINY)

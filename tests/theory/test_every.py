@@ -94,17 +94,17 @@ def test_groups_of_steps_are_those_of_a_loop_by_hand(rule, traces, every, mask, 
         assert_same(given, wanted)
 
 
-def test_what_every_step_does_is_the_default_and_differs(case):
+def test_an_update_at_every_step_is_the_default(case):
     alone, default, grouped = (learned(case, rule="ottt", **options) for options in ({"every": 1}, {}, {"every": 2}))
     assert_same(alone, default, 0)
     assert_differ(grouped[0], alone[0])
 
 
-def test_more_than_there_are_is_all(case):
+def test_more_steps_than_the_sequence_has_means_all(case):
     assert_same(learned(case, rule="ottt", every=STEPS + 5), learned(case, rule="ottt", every=STEPS), 0)
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, None])
-def test_a_number_of_steps_that_is_none(every, case):
+def test_an_invalid_number_of_steps_is_refused(every, case):
     with pytest.raises(ValueError, match=r"every is .*, expected a whole number above 0"):
         learned(case, every=every)

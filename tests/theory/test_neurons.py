@@ -18,7 +18,7 @@ every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 every_rule = pytest.mark.parametrize("rule", LOCAL)
 
 
-def test_the_networks_have_everything():
+def test_the_networks_contain_every_neuron_reset_and_surrogate():
     pairs, surrogates, maps = set(), set(), set()
     for make in NETWORKS.values():
         net = make()
@@ -198,7 +198,7 @@ def test_state_has_the_size_of_the_equations(rule):
 
 
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "approx-deep-otpe"])
-def test_neurons_without_what_sets_them_apart_are_lif(rule):
+def test_other_neurons_without_their_extra_state_equal_lif(rule):
     """No adaptation, or no memory of the current."""
     net, params, spikes, labels = live(networks.fading)
     params, maps, found = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []

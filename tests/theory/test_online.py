@@ -51,7 +51,7 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
             assert relative_error(grads[1], grads[0]) < 1e-6
 
 
-def test_a_window_of_one_step_remembers_nothing():
+def test_a_window_of_one_step_forgets_older_inputs():
     """What is forgotten is gone: no trace may weigh a new input with what it knew of the old one in its slot."""
     case = scenario((5, 6, 4), steps=8, seed=4)
     form = otpe.stepper(case.net, "ostl", traces="factored", steps=1)

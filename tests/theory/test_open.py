@@ -54,7 +54,7 @@ def _id(value):
 
 
 @pytest.mark.parametrize(("loss", "target", "mask"), LOSSES, ids=lambda value: _id(value))
-def test_losses_and_targets(loss, target, mask):
+def test_every_loss_and_target_is_exact(loss, target, mask):
     """BPTT in chunks, RTRL and the oracle are equal; a local rule is the same in both forms, and exact at the output."""
     net, params, spikes, _ = live(networks.membrane)
     case = net, params, spikes, TARGETS[target], mask
@@ -68,7 +68,7 @@ def test_losses_and_targets(loss, target, mask):
     assert_same(whole[1][-1], wanted[1][-1])
 
 
-def test_the_penalty_and_each_target_matter():
+def test_the_penalty_and_each_target_change_the_gradient():
     net, params, spikes, labels = live(networks.membrane)
     losses = [None, "mse", "leaky", otpe.Loss(None, rate=0.1, rate_weight=2.0), margin]
     found = [autodiff(net, params, spikes, labels, loss=loss)[1] for loss in losses]
@@ -79,7 +79,7 @@ def test_the_penalty_and_each_target_matter():
 
 
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "f-approx-deep-otpe"])
-def test_chunks_make_no_difference(rule):
+def test_chunks_give_the_same_gradient(rule):
     assert_same(otpe.gradients(*live(networks.plane), rule=rule, chunk=3), learned(networks.plane, rule))
 
 
@@ -98,7 +98,7 @@ def test_once_per_sequence_is_the_offline_gradient(name, rule, loss):
 
 
 @pytest.mark.parametrize("rule", ["f-approx-deep-otpe", "deep-otpe"])
-def test_online_is_a_loop_of_steps(rule):
+def test_an_online_pass_equals_a_loop_of_steps(rule):
     """Labels that change with time, and an update at each of them."""
     net, params, spikes, _ = live(networks.membrane)
     labels, optimizer = TARGETS["timed labels"], optax.adamax(1e-2)
@@ -118,7 +118,7 @@ def test_online_is_a_loop_of_steps(rule):
     np.testing.assert_allclose(losses, found, rtol=1e-10)
 
 
-def test_networks_side_by_side():
+def test_networks_under_vmap_learn_as_alone():
     """Each with leaks of its own."""
     net, params, *data = live(networks.short)
 
@@ -137,11 +137,11 @@ def test_networks_side_by_side():
 
 
 @pytest.mark.parametrize("neuron", [AlphaSynapse(), AlphaSynapse(reset=0.0), Drifting(0.8)], ids=str)
-def test_own_neurons_pass_the_check(neuron):
+def test_user_neurons_pass_the_check(neuron):
     check_neuron(neuron)
 
 
-def test_own_neurons_are_exact():
+def test_gradients_of_user_neurons_are_exact():
     wanted = exact(networks.own)
     assert_same(learned(networks.own, "bptt"), wanted)
     assert_same(learned(networks.own, "rtrl"), wanted)
@@ -149,13 +149,13 @@ def test_own_neurons_are_exact():
 
 
 @pytest.mark.parametrize(("rule", "traces"), [("otpe", "dense"), ("f-deep-otpe", "factored"), ("f-approx-deep-otpe", "dense")])  # fmt: skip
-def test_own_neurons_have_every_form(rule, traces):
+def test_user_neurons_work_in_every_form(rule, traces):
     given = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
     assert_same(given, learned(networks.own, rule))
 
 
 @pytest.mark.parametrize("rule", ["deep-otpe", "approx-deep-otpe", "f-deep-otpe"])
-def test_deep_rules_are_exact_through_the_poles_that_are_found(rule):
+def test_deep_rules_are_exact_through_the_poles_of_user_neurons(rule):
     make = networks.own_linear
     assert_same(learned(make, rule), exact(make, otpe.rule(rule).readout))
     assert_differ(learned(make, "otpe")[1][0], exact(make)[1][0], by=0.05)
@@ -166,7 +166,7 @@ def test_the_oracle_does_not_know_the_reset_of_a_users_neuron():
         autodiff(*live(networks.own_linear), detach_reset=(0,))
 
 
-def test_a_network_that_cannot_be_made_live_is_refused():
+def test_a_network_that_cannot_be_made_to_spike_is_refused():
     net = otpe.network((1, 4), [(otpe.layers.avg_pool(2), otpe.LIF(0.9, threshold=50.0)), (otpe.layers.flatten() >> otpe.layers.dense(2), otpe.LIF(0.9))])  # fmt: skip
     with pytest.raises(AssertionError, match=r"layer 0 is silent and has no bias to raise"):
         scenario_on(net)
