@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do through its own protocol, over a pipe: nothing else is needed."""
+"""A headless Chromium, controlled through its DevTools protocol over a pipe. It needs no other package."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ import subprocess
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS = 60  # that an answer may take on a loaded machine
+SECONDS = 60  # seconds: the longest time for an answer, on a loaded machine
 
 
 def executable():
@@ -18,7 +18,7 @@ def executable():
 
 
 class Browser:
-    """One page of one browser. `events` is all that it has said by itself."""
+    """One page of one browser. `events` holds the messages that it sent without a command."""
 
     def __init__(self, profile):
         here, theirs = os.pipe(), os.pipe()
@@ -45,7 +45,7 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method, **params):
-        """The answer to one command."""
+        """Send one command and return its answer."""
         self.last += 1
         os.write(
             self.write,
@@ -64,7 +64,7 @@ class Browser:
             self._wait(lambda said: said.get("method") == "Page.loadEventFired")
 
     def evaluate(self, script):
-        """What this JavaScript comes to."""
+        """Return the value of this JavaScript expression."""
         found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
@@ -94,5 +94,5 @@ class Browser:
                     return said
             ready, _, _ = select.select([self.read], [], [], max(0, until - time.monotonic()))
             content = os.read(self.read, 2**20) if ready else b""
-            assert content, "the browser has ended, or does not answer"
+            assert content, "the browser has ended or does not answer"
             self.rest += content

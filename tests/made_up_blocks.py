@@ -1,4 +1,4 @@
-"""Blocks of a stream that never ran: random spikes, and predictions that are right as often as wanted."""
+"""Blocks of a stream that was not run: random spikes, and predictions with a given accuracy."""
 
 import numpy as np
 
@@ -23,6 +23,6 @@ def block(size, sizes=(6, 4, 3), first=0, right=0.5, labelled=1.0, rng=None):
 
 
 def feed(live, score, made, seconds=0.001):
-    """As the loop of a stream does."""
+    """Pass a block to the score and the live page, as the loop of a stream does."""
     score.add_many(made.predicted, np.array([step.label for step in made.steps]))
     live(made, score, seconds)

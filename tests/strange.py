@@ -1,4 +1,4 @@
-"""JSON that is not as it was written: a value is gone, null, of another type, or nested very deep, at every place."""
+"""Altered JSON: at every place, a value is removed, null, of another type, or nested very deep."""
 
 import copy
 import json
@@ -23,7 +23,7 @@ TEXTS = (
 
 
 def places(value, here=()):
-    """The place of every value in it; of a list, of its first entry only."""
+    """Yield the place of every value. Of a list, only the first entry counts."""
     inside = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
     for key, inner in inside:
         yield (*here, key)
@@ -31,7 +31,7 @@ def places(value, here=()):
 
 
 def texts(value, most=10**6):
-    """Every change at every place, as JSON; where they are more than `most`, some of them."""
+    """Every change at every place, as JSON: at most `most` of them."""
     found = [(place, change) for place in places(value) for change in CHANGES]
     for place, change in random.Random(0).sample(found, min(most, len(found))):
         yield text(changed(value, place, change))
@@ -57,7 +57,7 @@ def text(value):
 
 
 def refusals(call, given, name):
-    """How many of those it refuses; each time with a sentence that has this name."""
+    """Count the texts that the call refuses. Every refusal must contain this name."""
     found = [(each, refusal(call, each)) for each in given]
     for each, error in found:
         if error is not None:

@@ -38,7 +38,7 @@ def test_alignment_measures_all_local_rules_by_default():
 
 
 def test_otpe_points_closer_than_ostl_in_hidden_layers_and_deep_otpe_closer_still():
-    """The paper's claim and ours, on the mean over random networks."""
+    """Checks the paper's claim and ours on the mean over random networks."""
     rules = ("ottt", "ostl", "otpe", "deep-otpe")
     first = {name: [] for name in rules}
     for seed in range(6):

@@ -1,4 +1,4 @@
-"""The benchmark suite: what it fits, what it measures, and that the numbers are those of the paper's table."""
+"""The benchmark suite: its fits, its measurements, and that the numbers agree with the paper's table."""
 
 import time
 from dataclasses import replace
@@ -94,18 +94,18 @@ def test_online_with_dense_traces_works_in_constant_memory():
 
 
 def test_the_reported_state_size_is_the_size_of_the_real_state():
-    point = Point((256, 256, 256), 3, 8, "otpe", "step")  # wide and short, so that online prefers factored traces
+    point = Point((256, 256, 256), 3, 8, "otpe", "step")  # wide and short, so that online training chooses factored traces
     for mode, traces in (("step", "dense"), ("online", "factored")):
         held = otpe.stepper(point.net, "otpe", traces=traces, batch=8, steps=3).init(8, "float32")
         assert points.state(replace(point, mode=mode)) == sum(leaf.nbytes for leaf in jax.tree.leaves(held))
-    assert points.state(replace(point, mode="offline")) is None, "no state: it has the whole sequence"
+    assert points.state(replace(point, mode="offline")) is None, "offline has no state: it has the whole sequence"
 
 
 def test_counted_bytes_are_those_of_arguments_and_results():
     program = points.build(Point((5, 6, 4), 3, 2, "bptt", "offline"))
     weights = 4 * (5 * 6 + 6 + 6 * 4 + 4)
     assert program.bytes.arguments == weights + 4 * (3 * 2 * 5) + 4 * 2
-    assert weights + 4 <= program.bytes.outputs <= weights + 128  # and pointers to them
+    assert weights + 4 <= program.bytes.outputs <= weights + 128  # plus the pointers to them
     assert program.bytes.peak == program.bytes.arguments + program.bytes.outputs + program.bytes.working
 
 
@@ -133,7 +133,7 @@ def test_the_measured_program_computes_the_public_result(mode):
     else:
         form = otpe.stepper(net, "otpe", traces="dense")
         state = form.init(2, "float32")
-        for x in (*spikes, spikes[0]):  # three before it counts, and the stream begins anew
+        for x in (*spikes, spikes[0]):  # three warm-up steps, then the stream starts again
             state, info = form.advance(params, state, x)
         want = form.emit(params, state, info, labels)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), got, want)

@@ -1,4 +1,4 @@
-"""`otpe bench` as a whole: the plan, the files, the heats, and what is kept when one of them goes wrong."""
+"""`otpe bench` as a whole: the plan, the files, the heats, and which results remain after a failure."""
 
 import errno
 import json
@@ -80,7 +80,7 @@ def test_numbers_of_result_files_are_never_used_twice(tmp_path):
 
 def test_two_processes_get_different_file_numbers(tmp_path, monkeypatch):
     (tmp_path / "bench-001.json").write_text("theirs")
-    monkeypatch.setattr(Path, "glob", lambda *_: [])  # they made it after we looked
+    monkeypatch.setattr(Path, "glob", lambda *_: [])  # another process made it after our check
     assert files.claim(tmp_path, "bench", ".json").name == "bench-002.json"
 
 
@@ -106,7 +106,7 @@ def read(folder: Path) -> dict:
 
 
 def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # it takes time
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes time
     assert run.prepare(replace(TOY, out=tmp_path))() == 0
     kept = read(tmp_path)
     assert kept["finished"]

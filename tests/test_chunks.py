@@ -1,4 +1,4 @@
-"""Long sequences, a chunk at a time: the same gradient, in memory that does not grow with time."""
+"""Gradients of long sequences in chunks: the same gradient, with memory that does not grow with time."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def case():
 @pytest.mark.parametrize("rule", ["bptt", "ottt", "otpe", "f-approx-deep-otpe"])
 def test_chunks_give_the_same_gradient(case, rule):
     wanted = otpe.gradients(*case, rule=rule)
-    for chunk in (1, 4, 50):  # without a rest, with one, and more steps than there are
+    for chunk in (1, 4, 50):  # chunks that divide the steps, that do not, and that exceed them
         assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), wanted) < 1e-12
 
 
@@ -37,7 +37,7 @@ def working_bytes(steps, chunk):
 
 def test_memory_is_that_of_one_chunk():
     assert working_bytes(20_000, None) > 15 * working_bytes(1_000, None)
-    # What is left to grow is one state per chunk, and here the input bits that are copied chunk by chunk.
+    # Two parts still grow: one state per chunk, and here the input bits that are copied chunk by chunk.
     assert working_bytes(20_000, 100) < working_bytes(20_000, None) / 10
 
 
@@ -47,7 +47,7 @@ def test_a_sequence_too_long_for_memory_is_cut_automatically(case, monkeypatch):
     monkeypatch.setattr(offline, "_whole", lambda plan, *rest: seen.append(plan.chunk) or run(plan, *rest))
     otpe.gradients(*case)
     wanted = otpe.gradients(*case, chunk=11)
-    monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # room for four steps
+    monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # memory for four steps
     assert relative_error(otpe.gradients(*case), wanted) < 1e-12
     assert seen == [None, 11, 4]
 

@@ -69,9 +69,9 @@ def test_bench_from_end_to_end(tmp_path, capsys):
     for mode in ("offline", "step"):
         assert (out / f"bench-001-{mode}.png").read_bytes().startswith(b"\x89PNG")
     assert cli.main([*TOY, "--modes", "step", "--out", str(out)]) == 0
-    assert (out / "bench-001.json").read_text() == first, "old numbers stay"
+    assert (out / "bench-001.json").read_text() == first, "earlier results stay"
     assert (out / "bench-002-step.png").exists()
-    assert not list(out.glob(".*")), "nothing half-written is left"
+    assert not list(out.glob(".*")), "no half-written file remains"
 
 
 BAD = [
@@ -120,7 +120,7 @@ def test_arguments_of_the_wrong_type_end_with_status_2(args, capsys):
 
 
 def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # the user who runs the tests may have all permissions
     assert cli.main([*TOY, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
 

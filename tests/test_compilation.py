@@ -1,4 +1,4 @@
-"""A second call with the same shapes does not trace again."""
+"""A second call with the same shapes is not traced again."""
 
 import warnings
 
@@ -44,8 +44,8 @@ def test_gradients_trace_once(counted, rule):
     otpe.gradients(net, weak, spikes, labels.astype(np.int8), rule=rule)
     assert count.traced == once
     otpe.gradients(net, params, spikes[:-1], labels, rule=rule)
-    assert count.traced > once, "a new shape must trace anew, or the count counts nothing"
-    otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)  # one byte stays one byte: another program
+    assert count.traced > once, "a new shape must be traced, or the counter does not work"
+    otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)  # spikes of one byte stay so: this is another program
     once = count.traced
     otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)
     assert count.traced == once
@@ -110,7 +110,7 @@ def test_on_a_gpu_equal_layers_share_their_kernels(rule):
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("rule", ["bptt", "f-approx-otpe", "deep-otpe"])
 def test_on_a_gpu_every_neuron_has_fused_kernels(rule):
-    """A warning that there is no kernel is an error in these tests."""
+    """In these tests, the warning that there is no kernel is an error."""
     layer, uniform = otpe.layers.dense, otpe.Uniform(0.8, 0.9)
     net = otpe.network(
         8,

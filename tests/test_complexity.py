@@ -1,4 +1,4 @@
-"""The paper's table 1: what is counted and fitted, how it is told, and that nothing is measured twice."""
+"""The paper's table 1: what is counted and fitted, how it is shown, and that nothing is measured twice."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,7 @@ from otpe.bench import complexity, growth, plan, points, results, run, section, 
 from otpe.bench.points import Point
 from otpe.charts import kinds
 
-# Exponents over n and T, as the paper has them; those of the deep rules are ours.
+# Exponents over n and T from the paper. Those of the deep rules are ours.
 KEPT = {
     "bptt": (1, 1), "ottt": (1, 0), "ostl": (2, 0), "otpe": (2, 0), "approx-otpe": (1, 0), "deep-otpe": (2, 0),
     "approx-deep-otpe": (1, 0),
@@ -35,14 +35,14 @@ def test_counted_state_grows_as_in_the_paper(rule):
 
 def test_counted_state_equals_a_count_by_hand():
     (bptt, ottt, ostl) = bases(replace(TOY, sizes=(5, 4, 3), base_batch=2), ("bptt", "ottt", "ostl"))
-    assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "a float per neuron and step, of two samples"
-    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), "per input and bias a trace, per neuron a membrane"
+    assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "one float per neuron and step, for two samples"
+    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), "one trace per input and bias, one membrane per neuron"
     assert points.kept(ostl) == points.kept(replace(ostl, steps=50)) > 4 * 2 * (5 * 4 + 4 * 3)
 
 
 def test_the_per_step_form_has_the_theory_of_online_training():
     assert growth.form("offline", complexity.STEP_BY_STEP) == "steps"
-    assert growth.form("offline", {"form": "steps"}) == "online", "the traces may be others"
+    assert growth.form("offline", {"form": "steps"}) == "online", "other traces may be used"
     assert growth.form("offline", {}) == "offline"
     assert growth.form("step", complexity.STEP_BY_STEP) == "step"
     assert growth.expected("otpe", "steps").time == growth.Powers(2, 1, 1, 1)
@@ -52,7 +52,7 @@ def test_the_per_step_form_has_the_theory_of_online_training():
 
 
 def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
-    """A section of points whose time is n² T exactly, at these widths of each rule."""
+    """Return a section whose points take exactly n² T seconds, at these widths of each rule."""
     measured = results.blank(TOY) | {"finished": finished, "left_out": list(left_out)}
     for rule in rules:
         for axes in (*({"width": n} for n in widths[rule]), {"steps": 10}, {"steps": 20}):
@@ -129,7 +129,7 @@ def toy(monkeypatch):
 
 
 def heats_in(monkeypatch, stop_in=None):
-    """The heats that are measured from now on; Ctrl-C comes in one of them."""
+    """Record the heats that are measured from here on. Press Ctrl-C in heat number `stop_in`."""
     race, seen = timing.race, []
 
     def noted(*args):
@@ -156,7 +156,7 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     with monkeypatch.context() as patch:
         seen = heats_in(patch)
         made = complexity.study(quick=True, out=tmp_path)
-        assert len(seen) == 2, "the other width, and the other T"
+        assert len(seen) == 2, "the other width and the other T"
     after = json.loads((tmp_path / "points.json").read_text())
     assert after["points"][:2] == first["points"]
     assert after["finished"]

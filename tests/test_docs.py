@@ -1,4 +1,4 @@
-"""The documents are true: their code runs, every rule has its page, and every link leads somewhere."""
+"""The documents are correct: their code runs, every rule has its page, and every link has a target."""
 
 import re
 import subprocess

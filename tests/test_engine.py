@@ -1,4 +1,4 @@
-"""The engine: which backend is taken, how exact it is, and that every rule is the same on all of them."""
+"""The engine: how a backend is chosen, how exact it is, and that every rule gives the same on all backends."""
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,12 @@ import otpe
 from otpe.engine import VARIABLE, Engine, engine
 from otpe.testing import assert_live, relative_error, scenario
 
-OFFLINE = ("bptt", "ottt", "otpe", "f-approx-otpe", "f-deep-otpe")  # all that a kernel may meet
+OFFLINE = ("bptt", "ottt", "otpe", "f-approx-otpe", "f-deep-otpe")  # everything that a kernel must handle
 
 
 @pytest.fixture(scope="module")
 def case():
-    """float32, and widths and steps that are no multiple of anything."""
+    """A float32 case whose widths and steps are multiples of no tile size."""
     case = scenario((11, 9, 7, 5), steps=13, batch=3, leak=(0.9, 0.8, 0.95), seed=4)
     assert_live(case)
     return case._replace(
@@ -40,7 +40,7 @@ def test_kernels_are_exact_in_float64(rule):
 
 @pytest.mark.parametrize(("make", "rule"), [(networks.membrane, "f-approx-deep-otpe"), (networks.short, "otpe"), (networks.own, "bptt")])  # fmt: skip
 def test_kernels_are_exact_for_every_neuron(make, rule):
-    """Several states, trained leaks, a membrane, and neurons of a user's own: forwards and backwards."""
+    """Several states, trained leaks, a membrane, and user neurons: forward and backward."""
     case = live(make)
     plain, kernels = (otpe.gradients(*case, rule=rule, backend=b) for b in ("plain", "interpret"))
     assert relative_error(kernels, plain) < 1e-12
@@ -58,7 +58,7 @@ def test_kernels_of_traces_are_exact_for_every_neuron(traces):
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("make", [networks.membrane, networks.short, networks.own])
 def test_kernels_of_every_neuron_can_be_made_for_a_gpu(make):
-    """One per layer and direction."""
+    """There is one kernel per layer and direction."""
     case = live(make)
     params = jax.tree.map(jnp.float32, case.params)
     text = cuda(case.net, params, np.asarray(case.spikes, np.uint8), case.labels)
@@ -78,7 +78,7 @@ def test_kernels_learn_online_as_plain_loops_do(case, traces):
 
 
 def test_small_layers_are_cut_into_groups_of_samples():
-    """A batch with many divisors: the samples of a dense trace are worked on group by group."""
+    """A batch with many divisors: dense traces are computed for one group of samples at a time."""
     case = scenario((4, 3, 2), steps=3, batch=12)
     steps = (
         otpe.gradients(*case, rule="otpe", form="steps", traces="dense", backend=b) for b in ("plain", "interpret")
@@ -133,7 +133,7 @@ def test_many_seeds_at_once(case):
 
 def test_the_backend_follows_the_argument_then_the_environment_then_the_device(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert engine() == Engine("plain", "float32")  # these tests run on a CPU
+    assert engine() == Engine("plain", "float32")  # the tests run on a CPU
     assert engine(params=jnp.zeros(1)).backend == "plain"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert engine().backend == "pallas"
@@ -166,7 +166,7 @@ def test_a_fresh_state_can_be_donated():
 
 
 def cuda(net, params, spikes, labels, **kwargs):
-    """The program that a GPU would get; making it needs no GPU."""
+    """Return the program for a GPU. Compiling it needs no GPU."""
     run = jax.jit(lambda p: otpe.gradients(net, p, spikes, labels, backend="pallas", **kwargs))
     return run.trace(params).lower(lowering_platforms=("cuda",)).as_text()
 
@@ -174,7 +174,7 @@ def cuda(net, params, spikes, labels, **kwargs):
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("kwargs", [{}, {"rule": "f-approx-deep-otpe"}, {"form": "steps", "traces": "dense"}], ids=str)
 def test_kernels_can_be_made_for_a_gpu(case, kwargs):
-    """One per layer and direction, and none for each time step."""
+    """There is one kernel per layer and direction, not one per time step."""
     text = cuda(*case, **kwargs)
     assert "triton" in text
     if not kwargs:
@@ -229,7 +229,7 @@ def test_the_slope_of_a_surrogate_can_be_learned():
 
 @pytest.mark.usefixtures("for_a_gpu")
 def test_odd_sizes_are_replaced_by_one_warp():
-    """Lanes beyond the last repeat its work; in place they must do so in step with it."""
+    """Lanes past the end repeat the last lane's work. When updating in place, they must do so at the same time."""
     from otpe import scan
 
     text = jax.jit(

@@ -1,4 +1,4 @@
-"""Bad input gets a sentence: what was given, what was expected, and the fix. One row per message."""
+"""Bad input is refused with a sentence: what was given, what was expected, and the fix. One row per message."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The example of event vision runs from start to end, and the page shows the numbers that were measured."""
+"""The event vision example runs from start to end, and the docs show the measured numbers."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def test_all_rules_learn_and_are_drawn(example, monkeypatch, tmp_path, capsys):
     assert (tmp_path / "figure" / "event-vision.png").exists()
     table = capsys.readouterr().out
     assert "| BPTT | 4 |" in table
-    assert "| OTPE | 12 |" in table, "an update at each time step"
+    assert "| OTPE | 12 |" in table, "there is an update at each time step"
 
 
 def test_hidden_layers_spike_from_the_start(example):

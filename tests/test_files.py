@@ -1,4 +1,4 @@
-"""Files of ours: whole or not there, and never somebody else's."""
+"""Files that otpe writes: complete or absent, and never a file of another user."""
 
 import os
 import secrets
@@ -35,7 +35,7 @@ def unseen(self):
 
 
 def test_a_file_replaced_between_check_and_open_is_refused(tmp_path, precious, monkeypatch):
-    """It is not followed, and not waited for."""
+    """A link is not followed, and a pipe is not waited for."""
     (tmp_path / "link").symlink_to(precious)
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr("pathlib.Path.lstat", unseen)
@@ -48,7 +48,7 @@ def test_a_file_replaced_between_check_and_open_is_refused(tmp_path, precious, m
 
 
 def test_the_temporary_file_is_newly_created(tmp_path, precious, monkeypatch):
-    """Even if somebody could guess its name."""
+    """Even if an attacker can guess its name."""
     monkeypatch.setattr(secrets, "token_hex", lambda _: "0123")
     (tmp_path / ".0123.partial").symlink_to(precious)
     with pytest.raises(FileExistsError, match=r"result.json"):

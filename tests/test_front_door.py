@@ -1,4 +1,4 @@
-"""The public names, and that none of them hides a folder of the package."""
+"""The public names. None of them hides a subpackage."""
 
 import pkgutil
 import subprocess

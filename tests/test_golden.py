@@ -1,4 +1,4 @@
-"""Against gradients and online weights from the code that the paper's authors published, float32."""
+"""Compares with float32 gradients and online weights from the published code of the paper's authors."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_gradients_equal_the_reference(golden, rule, form):
     for i, grad in enumerate(grads):
         assert grad.kernel.dtype == jnp.float32
         assert relative_error(grad.kernel, file[f"grads/{rule}/{i}/kernel"]) < 1e-4
-        if f"grads/{rule}/{i}/bias" in file:  # left out where the authors' code gives a bias no trace
+        if f"grads/{rule}/{i}/bias" in file:  # biases without a trace in the authors' code are not compared
             assert relative_error(grad.bias, file[f"grads/{rule}/{i}/bias"]) < 1e-4
 
 

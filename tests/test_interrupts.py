@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGHUP and closed streams, wherever the command is. stress/interrupts.py tries more moments."""
+"""Ctrl-C, SIGHUP and closed streams at any point of a command. stress/interrupts.py tries more moments."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from otpe.stream.command import display
 
 def press():
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(0.01)  # the handler comes with the next line of Python
+    time.sleep(0.01)  # the handler runs at the next line of Python
 
 
 @pytest.fixture(autouse=True)
 def not_in_the_background():
-    """Where Ctrl-C is ignored, it is by children too."""
+    """Child processes inherit an ignored Ctrl-C, as in a background job. Restore the handler."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -31,7 +31,7 @@ def not_in_the_background():
 
 @pytest.fixture
 def job(monkeypatch):
-    """Makes a verb of a function, which is imported as `tests:verb`."""
+    """Make a verb of a function. It is imported as `tests:verb`."""
 
     def make(function, load=lambda: None):
         def loaded(where):
@@ -132,7 +132,7 @@ raise SystemExit(cli.main())
 
 
 def test_a_second_and_a_third_ctrl_c_end_the_process():
-    """With a thread that nobody can stop, and a child."""
+    """With a thread that cannot be stopped, and a child process."""
     process = subprocess.Popen(
         [sys.executable, "-c", AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -143,14 +143,14 @@ def test_a_second_and_a_third_ctrl_c_end_the_process():
         process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=10)
     assert (process.returncode, said, errors) == (130, "", "")
-    until = time.monotonic() + 10  # it was killed, but the kernel ends it when it next runs
+    until = time.monotonic() + 10  # it was killed, but the kernel ends it only when it runs next
     while running(child) and time.monotonic() < until:
         time.sleep(0.01)
     assert not running(child)
 
 
 def running(process):
-    """A process that nobody waits for may stay as a zombie."""
+    """Does the process run? One that has no waiting parent can stay as a zombie."""
     status = Path(f"/proc/{process}/stat")
     return status.exists() and status.read_text().split()[2] != "Z"
 
@@ -168,7 +168,7 @@ except KeyboardInterrupt as stop:
 """
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="only where there is such a signal")
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
 @pytest.mark.parametrize(("before", "said"), [("", "1\n129\n"), ("trap '' HUP; ", "None\n129\n")], ids=["", "nohup"])
 def test_sighup_stops_a_run_unless_it_is_ignored(before, said):
     ended = subprocess.run(
@@ -198,7 +198,7 @@ def test_a_run_works_without_standard_streams(tmp_path):
     assert closed("<&- >&- 2>&-", "train", *arguments(TINY, out=out)).returncode == 0
     assert json.loads((out / "result.json").read_text())["steps"] == TINY.steps
     assert steps_of(out) == [4, 8, 12]
-    assert (out / ".lock").read_text() == "", "nobody else's output goes to a file"
+    assert (out / ".lock").read_text() == "", "other output must not go into a file"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_version_works_with_closed_streams(streams, output, errors):
 
 def test_a_refusal_works_without_standard_error():
     ended = closed("2>&-", "tarin")
-    assert (ended.returncode, ended.stdout) == (2, ""), "errors are no output"
+    assert (ended.returncode, ended.stdout) == (2, ""), "errors must not go to standard output"
 
 
 def test_progress_works_when_sys_stderr_is_none(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""The plane through two models, what is projected into it, and the loss over it, on cases with known answers."""
+"""The plane through two models, projections into it, and the loss over it, on cases with known answers."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from otpe.testing import scenario
 
 
 def model(seed):
-    """Of two layers, as otpe.Dense has them."""
+    """Return random parameters of two otpe.Dense layers."""
     rng = np.random.default_rng(seed)
     return tuple(otpe.Dense(rng.normal(size=(a, b)), rng.normal(size=b)) for a, b in ((5, 4), (4, 3)))
 
@@ -21,14 +21,14 @@ def flat(tree):
 
 
 def added(model, *moves):
-    """The model, moved this far in each of these directions."""
+    """Return the model, moved by a distance in each of the given directions."""
     for far, direction in moves:
         model = jax.tree.map(lambda a, b, far=far: a + far * b, model, direction)
     return model
 
 
 def orthogonal(found, seed=9):
-    """A direction of length 1 outside the plane."""
+    """Return a unit direction orthogonal to the plane."""
     odd = model(seed)
     for direction in (found.along, found.across):
         odd = added(odd, (-flat(odd) @ flat(direction), direction))
@@ -43,7 +43,7 @@ def test_the_directions_are_orthonormal_and_span_both_models():
     along, across = flat(FOUND.along), flat(FOUND.across)
     np.testing.assert_allclose([along @ along, across @ across, along @ across], [1, 1, 0], atol=1e-14)
     np.testing.assert_allclose(along * FOUND.distance, flat(LAST) - flat(FIRST), rtol=1e-12)
-    for inside in (flat(FIRST), flat(LAST)):  # and so the model of zeros is in it too
+    for inside in (flat(FIRST), flat(LAST)):  # so the plane contains the model of zeros
         np.testing.assert_allclose(inside, inside @ along * along + inside @ across * across, rtol=1e-12)
     assert flat(FIRST) @ across > 0
 
@@ -122,7 +122,7 @@ def test_the_landscape_has_the_losses_of_the_network(case, readout):
     found = landscape(
         net, initial, final, {"otpe": off, "bptt": way}, spikes, labels, mask, grid=4, margin=0.25, readout=readout
     )
-    assert list(found.coordinates) == list(found.explained) == ["otpe", "bptt"], "the order given"
+    assert list(found.coordinates) == list(found.explained) == ["otpe", "bptt"], "in the given order"
     far = np.linalg.norm(flat(final) - flat(initial))
     np.testing.assert_allclose(found.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
     np.testing.assert_allclose(found.explained["bptt"], [np.nan, 1, 1])

@@ -1,6 +1,6 @@
-"""The layer contract is a linear map and its transpose, and nothing in the rules asks for more.
+"""The layer contract is a linear map and its transpose. The rules need nothing else.
 
-The proof is a convolution, written here in a dozen lines, on which every rule runs unchanged.
+The proof is a convolution, written here in a dozen lines. Every rule runs on it unchanged.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ConvParams(NamedTuple):
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution over a line of `length` positions, the ends padded with silence."""
+    """A convolution over a line of `length` positions, padded with zeros at both ends."""
 
     length: int
     channels: tuple[int, int]

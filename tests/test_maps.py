@@ -1,4 +1,4 @@
-"""Every map that is shipped passes the public check and gives the numbers of a direct sum; networks of them learn."""
+"""Every map of otpe passes the public check and equals a direct sum. Networks of these maps learn."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -30,12 +30,12 @@ from otpe.summary import table
 from otpe.testing import check_layer, relative_error
 
 RANDOM_MASK = np.random.default_rng(0).random((7, 5)) < 0.4
-RANDOM_MASK[:, 2] = False  # a neuron that listens to nothing
+RANDOM_MASK[:, 2] = False  # a neuron without inputs
 
 
 @dataclass(frozen=True)
 class OneToOne:
-    """A map of the user's own, without anything of ours."""
+    """A user's map that uses nothing of otpe."""
 
     units: int
 
@@ -126,7 +126,7 @@ def test_a_convolution_is_the_direct_sum(shape, size, stride, padding, pads, dil
 @pytest.mark.parametrize("samples", [3, 6, 7, 13])
 @pytest.mark.parametrize("stride", [1, (2, 3)])
 def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stride):
-    """On a CPU as products of matrices, a few samples at a time; elsewhere XLA's own. Forward and both transposes."""
+    """Forward and both transposes: matrix products for a few samples at a time (on a CPU) equal XLA's convolution."""
     layer = conv(4, (3, 2), stride, padding=1, groups=2, dilation=(2, 1)).on((4, 7, 6))
     monkeypatch.setattr(convolution, "BLOCK", 3 * 4 * 6 * np.prod(layer.out_shape[1:]))  # three samples
     x, kernel, m = map(jnp.asarray, randoms((samples, 4, 7, 6), (4, 2, 3, 2), (samples, *layer.out_shape)))
@@ -271,7 +271,7 @@ def test_maps_have_short_names(spec, shape, words):
     assert str(spec.on(shape)) == words
 
 
-# What is refused
+# Errors
 
 NEURON = otpe.LIF(0.9)
 MESSAGES = [
@@ -319,7 +319,7 @@ def test_the_error_message(call, message):
         call()
 
 
-# The check finds what is broken
+# The check finds broken maps
 
 
 class Unhashable(OneToOne):

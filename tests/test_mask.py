@@ -1,4 +1,4 @@
-"""Samples of different lengths side by side: as if each had run alone, and stopped when it ended."""
+"""Samples of different lengths in one batch give the same as samples that run alone and stop at their end."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def mask():
 
 
 def alone(case, gradients):
-    """The mean over all time steps that are there, from one sample at a time without padding."""
+    """Return the mean over all valid time steps, from one sample at a time without padding."""
     net, params, spikes, labels = case
     total = None
     for b, length in enumerate(LENGTHS):
@@ -41,7 +41,7 @@ def alone(case, gradients):
 def test_padding_does_not_change_the_gradient(case, mask, rule):
     wanted = alone(case, lambda *args: otpe.gradients(*args, rule=rule))
     assert relative_error(otpe.gradients(*case, mask, rule=rule), wanted) < 1e-10
-    assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, "without a mask it does"
+    assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, "without a mask, padding changes the gradient"
 
 
 @pytest.mark.parametrize("options", [{"chunk": 2}, {"chunk": 3}, {"form": "steps"}, {"backend": "interpret"}], ids=str)
@@ -62,14 +62,14 @@ def test_online_stops_where_the_sample_ends(case, rule):
     learn = jax.tree_util.Partial(otpe.online_pass, net, params, optimizer.init(params), rule=rule, optimizer=optimizer)
     wanted, _, losses = learn(spikes[:4, :1], labels[:1])
     given, opt_state, padded = learn(spikes[:, :1], labels[:1], jnp.arange(7)[:, None] < 4)
-    assert relative_error(given, wanted) < 1e-12, "momentum does not go on"
+    assert relative_error(given, wanted) < 1e-12, "momentum stops too"
     np.testing.assert_allclose(padded[:4], losses, rtol=1e-12)
     np.testing.assert_array_equal(padded[4:], 0)
     assert int(opt_state[0].count) == 4
 
 
 def test_online_means_over_those_that_run(case, mask):
-    """One step of plain gradient descent in which only the first sample is left."""
+    """One step of plain gradient descent at which only the first sample still runs."""
     net, params, spikes, labels = case
     optimizer = optax.sgd(0.1)
     late = mask & (jnp.arange(7)[:, None] == 5)

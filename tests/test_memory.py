@@ -1,4 +1,4 @@
-"""Sizes that no memory holds are refused with a sentence, before anything is made; and nothing that would fit is."""
+"""Sizes beyond memory are refused with a sentence before anything is made. Sizes that fit are not refused."""
 
 import re
 from dataclasses import replace
@@ -56,7 +56,7 @@ REFUSED = [
 
 @pytest.fixture
 def nothing_is_made(monkeypatch, tmp_path):
-    """On a machine with 16 GiB, no table of a manifold, no weights, no program, and no file."""
+    """Simulate 16 GiB of memory. Making manifold tables, weights, programs or files fails the test."""
     monkeypatch.chdir(tmp_path)
     for name in ("host", "device"):
         monkeypatch.setattr(memory, name, lambda: 16.0 * GIB)
@@ -72,7 +72,7 @@ def nothing_is_made(monkeypatch, tmp_path):
 @pytest.mark.usefixtures("nothing_is_made")
 @pytest.mark.parametrize(("args", "first", "message"), REFUSED, ids=[" ".join(args)[:60] for args, _, _ in REFUSED])
 def test_sizes_beyond_memory_are_refused_by_the_command(args, first, message, monkeypatch, capsys):
-    if args[: len(STREAM)] == STREAM:  # small tables may be made
+    if args[: len(STREAM)] == STREAM:  # small tables are allowed
         monkeypatch.setattr(manifolds, "tabulate", TABULATE)
     assert cli.main(args) == 2
     said = capsys.readouterr().err
@@ -156,7 +156,7 @@ class Named:
     ids=["offline", "online", "factored", "rtrl"],
 )
 def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypatch):
-    """The compiler plans for more than is counted."""
+    """The compiler plans more memory than our count: the count never refuses what would fit."""
     config = replace(TINY, hidden=(32,), batch=64, time_steps=40, seeds=seeds, valid_samples=64, **change)
     counted = []
     monkeypatch.setattr(memory, "refuse_more", lambda what, needed, *_: counted.append(needed))
@@ -172,7 +172,7 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
     plan = program.memory_analysis()
     planned = plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
     needed = planned - memory.size(splits.train)
-    assert needed / 10 < max(counted[2:]) <= needed, "without the tables, which are counted by themselves"
+    assert needed / 10 < max(counted[2:]) <= needed, "without the tables, which are counted separately"
 
 
 def test_a_finished_run_is_read_on_a_smaller_machine(tmp_path, monkeypatch):
@@ -194,7 +194,7 @@ def test_available_memory_is_read_from_the_system_or_the_device(monkeypatch, tmp
     monkeypatch.setattr(jax, "devices", lambda *_: [Gpu()])
     assert memory.device() == 3 * GIB
     monkeypatch.setattr(Gpu, "memory_stats", lambda _: None)
-    assert memory.device() == memory.host(), "where the device does not tell"
+    assert memory.device() == memory.host(), "if the device does not report its memory"
 
 
 def test_a_control_group_limits_the_available_memory(monkeypatch, tmp_path):

@@ -13,11 +13,11 @@ RESETS = ("subtract", "zero", "none")
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_the_neuron_follows_its_equations(reset):
-    """One neuron by hand: λ = 0.5, θ = 1, currents 0.6, 0.7, 2.5, 0 and 0."""
+    """One neuron computed by hand: λ = 0.5, θ = 1, currents 0.6, 0.7, 2.5, 0 and 0."""
     net = otpe.dense([1, 1], leak=0.5, reset=reset)
     params = (otpe.Dense(jnp.ones((1, 1)), jnp.zeros(1)),)
     spikes = np.array([0.6, 0.7, 2.5, 0.0, 0.0])[:, None, None]
-    # v: 0.6; 0.3 + 0.7 = 1.0 spikes; then what the reset leaves
+    # v is 0.6, then 0.3 + 0.7 = 1.0, which spikes. Then it depends on the reset:
     wanted = {
         "subtract": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 1.5;  v 0.75;  v 0.375
         "zero": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 0;    v 0;     v 0
@@ -44,7 +44,7 @@ def test_survival_is_the_derivative_of_the_next_membrane(reset):
     v = jnp.linspace(-1.5, 2.5, 41)
 
     def next_v(v):
-        return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with no membrane, the current is v
+        return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with a zero membrane, v equals the current
 
     np.testing.assert_allclose(neuron.linearise(v)[0], jax.vmap(jax.grad(next_v))(v), atol=1e-15)
 

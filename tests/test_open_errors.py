@@ -1,4 +1,4 @@
-"""Bad neurons, leaks, losses, targets and rules get a sentence: what was given, what was expected, and the fix."""
+"""Bad neurons, leaks, losses, targets and rules are refused: what was given, what was expected, and the fix."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class NoHash:
 
 @dataclass(frozen=True)
 class ManyCurrents(AlphaSynapse):
-    """b differs from neuron to neuron."""
+    """b differs between neurons."""
 
     def linearise(self, v):
         A, (a, b, _), h = super().linearise(v)
@@ -112,7 +112,7 @@ class Forgets(otpe.Ostl):
 
 
 def deep(neuron):
-    """Something that needs the poles of the output."""
+    """Call a rule that needs the poles of the output."""
     net = otpe.network(4, [(layers.dense(3), otpe.LIF(0.9)), (layers.dense(3), neuron)])
     return otpe.gradients(net, net.init(jax.random.key(0)), SPIKES, LABELS, rule="deep-otpe")
 

@@ -1,4 +1,4 @@
-"""Optimizers by value: equal when built alike, different in every number that matters."""
+"""Optimizers compare by value: equal when built alike, different if any number differs."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +33,7 @@ RATE = 1.0
 
 
 def test_a_user_function_equals_only_itself():
-    """It may read a global that changes under it: the same code, another program."""
+    """Its code may read a global that changes. Then the same code needs another program."""
 
     def schedule():
         return lambda step: RATE

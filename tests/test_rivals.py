@@ -1,4 +1,4 @@
-"""The benchmark of rivals, with none of them installed."""
+"""The benchmark against other libraries, with none of them installed."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ TOY = ["--sizes", "12", "10", "5", "--steps", "10", "--batch", "8", "--rounds", 
 
 @pytest.fixture
 def race(monkeypatch, tmp_path, capsys):
-    """Runs the driver and gives what it printed and wrote."""
+    """Run the benchmark and return its output and its file."""
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
     import rivals
     from contestants import ours

@@ -1,4 +1,4 @@
-"""The kernels of the time loops, run as ordinary JAX (interpret), against the plain loops: any T, batch and width."""
+"""Kernels of the time loops, run as ordinary JAX (interpret), equal the plain loops for any T, batch and width."""
 
 import sys
 
@@ -21,7 +21,7 @@ def arrays(steps, lanes, seed=0):
 
 
 def step(bias, carry, x):
-    """Uses all there is: a wide input, one number per sample, a fixed row, a wide carry and one that is a number."""
+    """Uses every kind of argument: a wide input, one number per sample, a fixed row, a wide and a scalar carry."""
     (u, weight), (wide, per_sample) = carry, x
     u = jnp.tanh(per_sample * u + wide + bias)
     weight = 0.9 * weight + 1
@@ -37,7 +37,7 @@ def same(given, wanted):
 @pytest.mark.parametrize(("steps", "lanes"), SHAPES)
 def test_kernel_equals_plain_loop(steps, lanes, reverse):
     bias = jnp.linspace(-1, 1, lanes[-1])
-    for start in (jnp.zeros(()), jnp.ones(lanes)):  # one number may stand for an array full of it
+    for start in (jnp.zeros(()), jnp.ones(lanes)):  # a scalar may stand for a constant array
         args = (step, (start, jnp.zeros(())), arrays(steps, lanes))
         plain, kernel = (scan.recur(*args, fixed=bias, reverse=reverse, backend=b) for b in ("plain", "interpret"))
         assert plain[0][0].shape == lanes
@@ -99,7 +99,7 @@ def test_kernels_work_under_vmap():
 
 @pytest.mark.usefixtures("for_a_gpu")
 def test_a_step_that_holds_an_array_runs_plainly():
-    """A kernel cannot reach an array around the step, such as the learned slope of a surrogate."""
+    """A kernel cannot use an array from outside the step, such as the learned slope of a surrogate."""
     slope = jnp.arange(5.0)
 
     def holds(_, u, x):

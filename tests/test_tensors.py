@@ -1,4 +1,4 @@
-"""Files of arrays: whole, or refused with a sentence."""
+"""Files of arrays are read completely or refused with a sentence."""
 
 import ast
 import json
@@ -32,14 +32,14 @@ def path(tmp_path):
 
 
 def header(path):
-    """Its length, and what it says."""
+    """Return the length of the header and its content."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     return size, json.loads(content[8 : 8 + size])
 
 
 def with_header(path, **change):
-    """Rewrite what the header says about the file, its numbers untouched."""
+    """Rewrite the metadata in the header. The arrays stay unchanged."""
     size, said = header(path)
     said["__metadata__"] |= change
     text = json.dumps(said).encode()
@@ -118,7 +118,7 @@ def test_the_hash_covers_the_metadata(path):
 
 
 def test_an_invalid_header_is_refused(path):
-    """Whatever it says, and however long it says it is."""
+    """For any content and any stated length."""
     size, said = header(path)
     numbers, whole = path.read_bytes()[8 + size :], said["a"]
 
@@ -156,7 +156,7 @@ def test_a_missing_array_or_field_is_refused(path):
 
 
 def test_no_source_file_allows_pickle():
-    """numpy can be allowed to run what a file says. (Modules that do so by themselves are a contract in pyproject.toml.)"""
+    """No call sets an allow_ option, such as numpy's allow_pickle. (A contract in pyproject.toml forbids unsafe modules.)"""
     for path in Path(otpe.__file__).parent.rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         allowed = [word.value for call in calls for word in call.keywords if (word.arg or "").startswith("allow_")]

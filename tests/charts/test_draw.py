@@ -1,4 +1,4 @@
-"""Every kind of panel is drawn, whatever is missing, and always the same."""
+"""Every kind of panel is drawn, also with missing values, and the output is reproducible."""
 
 import csv
 import math
@@ -41,7 +41,7 @@ def test_marks_are_drawn_and_stored():
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
     assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
-    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "as it was before there were any"
+    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "figures without marks are stored as before"
 
 
 def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
@@ -51,7 +51,7 @@ def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
     first = [path.read_bytes() for path in written]
     assert first[0].startswith(b"<?xml")
     assert first[1].startswith(b"\x89PNG")
-    assert [path.read_bytes() for path in draw.draw(shown, tmp_path)] == first, "the same bytes again"
+    assert [path.read_bytes() for path in draw.draw(shown, tmp_path)] == first, "the bytes are reproducible"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "curves.png", "curves.svg"]
 
 
@@ -112,7 +112,7 @@ def test_tooltips_are_at_the_drawn_points():
     first, middle, last = made.hovers
     assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
     assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
-    assert first.y > last.y, "down is more in SVG"
+    assert first.y > last.y, "y grows downwards in SVG"
     drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", made.svg[made.svg.index("stroke-width: 1.6") - 400 :])
     assert (first.x, first.y) == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
     assert middle.series == "otpe"
@@ -176,4 +176,4 @@ def test_maps_of_one_figure_share_their_colour_scale():
         for each in (one, other)
     ]
     assert [len(each) for each in colours] == [2, 2]
-    assert len(colours[0] & colours[1]) == 1, "0.5 looks the same in both, and nothing else does"
+    assert len(colours[0] & colours[1]) == 1, "0.5 has the same colour in both, other values differ"

@@ -1,4 +1,4 @@
-"""Sections as JSON, and back."""
+"""Sections are written as JSON and read again."""
 
 import json
 import math

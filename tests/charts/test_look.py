@@ -1,4 +1,4 @@
-"""Every rule has a name and a colour of its own, which shows on any page."""
+"""Every rule has its own name and colour, visible on light and dark pages."""
 
 import pytest
 

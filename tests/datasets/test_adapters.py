@@ -16,7 +16,7 @@ PIXELS = [0.1, 0.9], [0, 2], [0, 2], [0, 1]  # times, x, y, p
 
 
 class Camera:
-    """A tonic dataset as tonic defines one: sensor_size, len, and pairs of events and label."""
+    """A dataset as tonic defines it: sensor_size, len, and pairs of events and label."""
 
     sensor_size = (4, 3, 2)
 
@@ -45,7 +45,7 @@ def test_tonic_events_become_the_frames_tonic_makes():
 
 
 def test_flat_units_have_the_order_of_tonic_sensors():
-    """Unit (p·H + y)·W + x, counted by hand."""
+    """Unit numbers (p·H + y)·W + x, computed by hand."""
     data, counted = from_tonic(Camera(), 1).flat(), np.zeros((3, 24), int)
     for i in range(3):
         events, _ = Camera()[i]
@@ -84,10 +84,10 @@ def test_tonic_frames_of_unequal_length_are_padded():
 
 
 def test_the_shd_class_of_tonic_gives_the_same_frames(tmp_path, monkeypatch):
-    """Read by tonic from a file in SHD's layout, then binned here: the same as reading it here."""
+    """A file in SHD's layout, read by tonic and binned by otpe, equals the same file read by otpe."""
     from tonic.datasets import SHD
 
-    monkeypatch.setattr(SHD, "_check_exists", lambda self: True)  # it would fetch the official file
+    monkeypatch.setattr(SHD, "_check_exists", lambda self: True)  # it would download the official file
     (tmp_path / "SHD").mkdir()
     tiny_events.make(tmp_path / "SHD" / "shd_train.h5")
     data = from_tonic(SHD(save_to=str(tmp_path)), Binning(10))

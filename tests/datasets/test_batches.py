@@ -16,7 +16,7 @@ KEY = jax.random.key(0)
 
 @pytest.fixture(scope="module")
 def numbered():
-    """22 recordings of which each says its own number: in its only spike count."""
+    """22 recordings. The only spike count of each is its number."""
     spikes = np.zeros((4, 22, 3), np.uint8)
     spikes[0, :, 0] = np.arange(22)
     return datasets.from_arrays(spikes, np.arange(22) % 5)
@@ -36,11 +36,11 @@ def test_all_orders_are_equally_likely():
     seen = collections.Counter(map(tuple, np.asarray(orders).tolist()))
     assert len(seen) == 24
     deviation = sum((count - 1000) ** 2 / 1000 for count in seen.values())
-    assert deviation < 60, "χ² with 23 degrees of freedom: above 60 once in 30,000 times"
+    assert deviation < 60, "χ² with 23 degrees of freedom exceeds 60 once in 30,000 times"
 
 
 def test_positions_of_neighbours_are_independent_after_shuffling():
-    """Where two neighbours of a long row come to lie has nothing to do with each other."""
+    """The new positions of two neighbours in a long order are uncorrelated."""
     keys = jax.random.split(KEY, 4000)
     a, b = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, 7335, jnp.arange(2))))(keys), float).T
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.06
@@ -51,7 +51,7 @@ def test_an_epoch_shows_everything_once(numbered):
     epochs = [[numbers(numbered.batch(3, 4 * epoch + step, 5)) for step in range(4)] for epoch in range(3)]
     for epoch in epochs:
         seen = [number for batch in epoch for number in batch]
-        assert len(set(seen)) == len(seen) == 20, "two of 22 are left over, less than a batch"
+        assert len(set(seen)) == len(seen) == 20, "two of 22 are left out: less than a batch"
     assert epochs[0] != epochs[1] != epochs[2]
 
 
@@ -142,7 +142,7 @@ def test_a_grid_keeps_its_axes(numbered):
 
 
 class Own:
-    """A dataset of somebody else's: a grid, and nothing but the contract."""
+    """A user's dataset on a grid, with only the methods that the contract requires."""
 
     steps, shape, names = 2, (1, 2, 3), ("a", "b")
 
@@ -162,7 +162,7 @@ def test_any_dataset_can_be_flattened():
 
 
 def test_a_network_learns_from_a_dataset(numbered):
-    """Batches go where spikes go, also inside jit."""
+    """Functions accept a batch in place of spikes, also inside jit."""
     net = otpe.dense([3, 4, 5])
     params = net.init(KEY)
 

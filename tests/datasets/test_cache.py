@@ -1,4 +1,4 @@
-"""Caches: only sound files of this user are used, and whatever else stands there is a reason to make them anew."""
+"""Caches: only valid files of this user are read. Any other file means that the cache is made anew."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def member(array, **options):
 
 
 def header(text):
-    """The head of an array, as text, before three numbers."""
+    """An array file with this header text and three numbers."""
     return np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text.encode() + bytes(24)
 
 
@@ -95,7 +95,7 @@ def test_crafted_entries_are_made_anew(entry, case):
         if content is not None:
             archive.writestr("x-0000.npy", content)
     if case == "a deep stamp":
-        assert read(entry) is None, "that of other settings"
+        assert read(entry) is None, "the entry of other settings"
     else:
         assert refused(entry)
     assert_made_anew(entry)
@@ -117,7 +117,7 @@ def test_damaged_entries_are_made_anew(entry):
 
 @pytest.mark.parametrize("declared", [None, 80])
 def test_a_member_is_not_unpacked_beyond_its_size(entry, declared):
-    """64 MB in place of three numbers, and said to be so or not."""
+    """64 MB in place of three numbers, with the true or a false size in the directory."""
     with zipfile.ZipFile(entry, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("about.json", about(x=KIND))
         archive.writestr("x-0000.npy", bytes(1 << 26))
@@ -194,12 +194,12 @@ def test_an_entry_of_root_is_used(entry, monkeypatch):
         assert cache._trusted(os.stat_result(about)) is trusted
 
 
-# A user without a home, as in some containers
+# A user without a home folder, as in some containers
 
 
 @pytest.fixture
 def temporary(monkeypatch, tmp_path):
-    """Where the cache of such a user goes."""
+    """Return the cache folder of such a user."""
 
     def homeless(self):
         raise RuntimeError("Could not determine home directory.")
@@ -212,7 +212,7 @@ def temporary(monkeypatch, tmp_path):
 def test_the_cache_of_a_user_without_a_home_is_temporary(temporary):
     assert cache.home() == temporary
     assert temporary.stat().st_mode & 0o777 == 0o700
-    assert cache.home() == temporary, "the second time too"
+    assert cache.home() == temporary, "also the second time"
 
 
 def others_may_write(path, monkeypatch):
@@ -245,7 +245,7 @@ def a_file(path, monkeypatch):
     ],
 )
 def test_an_unsafe_temporary_folder_is_not_used(temporary, monkeypatch, made, why):
-    """Its name can be known, so that somebody else may have put something there."""
+    """Its name can be guessed, so another user may have created it."""
     made(temporary, monkeypatch)
     message = rf"/otpe-cache-\d+ is not used as a cache: {why}. Set OTPE_CACHE to a folder of yours."
     with pytest.warns(UserWarning, match=message):

@@ -1,4 +1,4 @@
-"""Events to frames, against tonic and against counting by hand."""
+"""Events to frames, compared with tonic and with counting by hand."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_equal_to_tonic(recordings, bins):
 
 
 def test_tonic_drops_the_last_spikes_and_we_keep_them(tmp_path):
-    """So the two ways are told apart at all: tonic leaves out the last spike of every recording, at least."""
+    """Shows that the comparison can fail: tonic omits at least the last spike of every recording."""
     recordings = tiny_events.recordings(tiny_events.make(tmp_path / "train.h5"))
     kept, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
     assert (kept.sum((1, 2)) > dropped.sum((1, 2))).all()
@@ -76,7 +76,7 @@ def test_bins_of_a_fixed_duration():
     wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
     np.testing.assert_array_equal(made.counts, wanted)
     longer = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=9))
-    assert longer.counts.shape == (2, 9, UNITS), "as many as asked for, so that all splits have as many"
+    assert longer.counts.shape == (2, 9, UNITS), "the requested number of steps, so that all splits have the same"
     np.testing.assert_array_equal(longer.lengths, [4, 3])
     cut = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=2))
     np.testing.assert_array_equal(cut.counts, wanted[:, :2])
@@ -84,7 +84,7 @@ def test_bins_of_a_fixed_duration():
 
 
 def test_times_on_a_grid_fall_into_their_own_step():
-    """1.001 s, times a million, is a hair below 1,001,000 µs."""
+    """As a float, 1.001 s times a million is slightly below 1,001,000 µs."""
     k = np.arange(2000)
     data = from_events([(k / 1000, np.zeros(2000, int))], [0], Binning(dt=0.001), units=1)
     np.testing.assert_array_equal(data.frames[0, :, 0], 1)
@@ -118,7 +118,7 @@ def test_large_counts_get_a_wider_type(monkeypatch):
 
 
 def test_whole_numbers_are_microseconds():
-    """As tonic has them. 2,916 µs is not 2,915 when it has been through seconds."""
+    """As in tonic. Converting 2,916 µs to seconds and back must not give 2,915."""
     times = np.array([0, 2916, 5832])
     np.testing.assert_array_equal(from_events([(times, [0, 0, 0])], [0], 2, units=1).frames[0, :, 0], [1, 2])
 

@@ -1,4 +1,4 @@
-"""The reader: what it reads, what it says of files that are wrong, and that no file brings the process down."""
+"""The HDF5 reader: valid files, its messages for invalid files, and that no file crashes the process."""
 
 import os
 import subprocess
@@ -114,7 +114,7 @@ def test_bad_archives_are_refused(path):
 
 
 def test_an_archive_with_too_large_contents_is_refused(path):
-    """Its directory says how much that will be, and what it says is a bound."""
+    """The size in the archive's directory is checked, and it limits how much is unpacked."""
     tiny_events.make(path)
     too_large = r"unpacks to 3,000,000,000 bytes, expected 1,000,\d+,\d+ at most in an archive of its size"
     for size, message in ((3_000_000_000, too_large), (50, "cannot be unzipped: Bad CRC-32")):
@@ -135,12 +135,12 @@ def test_a_path_that_is_not_a_plain_file_is_refused(path, tmp_path, hasty):
         hdf5.read(tmp_path / "none.h5", UNITS)
 
 
-# Files that lead to other files
+# Files that refer to other files
 
 
 @pytest.fixture
 def secret(tmp_path):
-    """A file of the reader's that is none of the author's business: 20 labels, if it were read as such."""
+    """A private file of the reading user. It would give 20 labels if it were read."""
     other = tmp_path / "secret"
     other.write_bytes(bytes([1, 0] * 20))
     return other
@@ -148,13 +148,13 @@ def secret(tmp_path):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Where a reader would wait for ever, it is stopped soon, and what it says is another sentence."""
+    """Shorten the time limits, so that a reader that waits for ever fails soon with another message."""
     monkeypatch.setattr(hdf5, "SECONDS", 10)
 
 
 @pytest.fixture
 def pipe(tmp_path, hasty):
-    """Whoever opens it waits for ever."""
+    """A pipe: opening it waits for ever."""
     os.mkfifo(tmp_path / "pipe")
     return tmp_path / "pipe"
 
@@ -230,7 +230,7 @@ def test_a_group_stored_in_another_file_is_refused(path, another):
 
 
 def test_a_link_within_the_file_is_not_followed_either(path):
-    """It may lead on to another file."""
+    """It could lead to another file."""
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
         file.move("labels", "words")
@@ -240,7 +240,7 @@ def test_a_link_within_the_file_is_not_followed_either(path):
 
 
 def test_no_program_is_loaded_for_a_filter(path, tmp_path, monkeypatch, hasty):
-    """The file names its filters by number, and HDF5 would open the libraries in its folders to find one."""
+    """A file gives its filters by number. HDF5 would load libraries from its plugin folders to find one."""
     tiny_events.make(path, labels=None)
     with h5py.File(path, "a") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -251,14 +251,14 @@ def test_no_program_is_loaded_for_a_filter(path, tmp_path, monkeypatch, hasty):
         labels.write_direct_chunk((0,), bytes(40), 0)
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    os.mkfifo(plugins / "libfilter.so")  # whoever opens it waits for ever
+    os.mkfifo(plugins / "libfilter.so")  # opening it waits for ever
     monkeypatch.setenv("HDF5_PLUGIN_PATH", str(plugins))
     with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*filter"):
         hdf5.read(path, UNITS)
 
 
 def outcome(path):
-    """None for recordings that pass every check, else the sentence."""
+    """Return None for recordings that pass every check, else the error message."""
     try:
         events = hdf5.read(path, UNITS)
     except ValueError as error:
@@ -269,7 +269,7 @@ def outcome(path):
 
 
 def test_no_damaged_file_brings_the_process_down(path):
-    """Cut short, bits flipped, bytes overwritten: a sentence, or recordings that pass every check; nothing else."""
+    """Truncated files, flipped bits, overwritten bytes: the result is a sentence or recordings that pass every check."""
     good = tiny_events.make(path, recordings=8).read_bytes()
     said = []
     for seed in range(15):
@@ -319,7 +319,7 @@ def test_a_reader_process_that_fails_is_reported(path, monkeypatch, program, err
 
 
 def test_chatter_before_the_reader_starts_does_not_matter(path, monkeypatch):
-    """As of a sitecustomize module that prints."""
+    """Such as from a sitecustomize module that prints."""
     tiny_events.make(path)
     program = path.with_suffix(".py")
     program.write_text("print('hello')\n" + hdf5.PROGRAM.read_text())
@@ -343,7 +343,7 @@ def test_a_file_without_read_permission_is_refused(path, monkeypatch):
 
 
 def test_the_reader_process_limits_its_time_and_memory(path, monkeypatch):
-    """A process that wants more time or memory than a file of its size can need is stopped."""
+    """A process is stopped if it needs more time or memory than a file of this size can need."""
     resource = pytest.importorskip("resource")
     limits = {}
     monkeypatch.setattr(resource, "setrlimit", lambda what, values: limits.update({what: values}))
@@ -353,7 +353,7 @@ def test_the_reader_process_limits_its_time_and_memory(path, monkeypatch):
 
 
 def test_an_endless_read_is_stopped_by_the_processor_time_limit():
-    """Two processor seconds for a file of this size, which is below nothing."""
+    """A negative file size gives a limit of two processor seconds."""
     pytest.importorskip("resource")
     program = f"""
 import sys
@@ -372,7 +372,7 @@ hdf5_process.main()
 
 @pytest.mark.parametrize("before", [READY, "import os; "], ids=["reading", "starting"])
 def test_a_reader_that_waits_for_ever_is_stopped_by_the_clock(path, monkeypatch, before):
-    """It takes no processor time, so that only the clock can end it."""
+    """It uses no processor time, so only the clock can stop it."""
     tiny_events.make(path)
     program = path.with_suffix(".py")
     program.write_text(before + "import time; time.sleep(20)")

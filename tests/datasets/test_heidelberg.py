@@ -1,4 +1,4 @@
-"""SHD, SSC and folders like them: finding files, splits, caches, downloads, and what is said when something is wrong."""
+"""SHD, SSC and similar folders: finding files, splits, caches, downloads, and error messages."""
 
 import hashlib
 import http.server
@@ -29,7 +29,7 @@ def kept(root):
 
 
 def test_default_settings_are_those_of_the_paper(root):
-    """50 bins, counts, the first tenth of the training file for validation; labels, speakers and names kept."""
+    """50 bins, counts, the first tenth of the training file for validation, with labels, speakers and names."""
     train, valid, test = (datasets.shd(root, split) for split in ("train", "valid", "test"))
     assert [len(part) for part in (train, valid, test)] == [18, 2, 20]
     assert (train.steps, train.units, train.names) == (50, 700, NAMES)
@@ -72,14 +72,14 @@ def test_any_folder_in_shd_layout_is_read(tmp_path):
     assert [len(load(split)) for split in ("train", "valid", "test")] == [18, 2, 9]
     tiny_events.make(tmp_path / "valid.h5", recordings=5)
     assert [len(load(split)) for split in ("train", "valid", "test")] == [20, 5, 9]
-    (tmp_path / "v1.0_train.h5").mkdir()  # no file, so it does not count
+    (tmp_path / "v1.0_train.h5").mkdir()  # a folder does not count as a file
     tiny_events.make(tmp_path / "fish-v1.0-test.h5")
     with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-v1.0-test.h5. Expected one"):
         load("test")
 
 
 def test_units_of_a_camera_folder_become_a_grid(root):
-    """Units in the order of (P, H, W): one cache for both, and one more where squares are pooled."""
+    """Units have the order (P, H, W). Flat and grid share one cache; pooled squares have another."""
     (flat, grid), squares = (
         [datasets.folder(root, "train", 5, units=12), datasets.folder(root, "train", 5, shape=(3, 2, 2))],
         datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2)),
@@ -115,7 +115,7 @@ def test_bins_of_a_fixed_duration_are_padded(root):
     batch = data.batch(0, 0, 6)
     assert batch.spikes.shape == (data.steps, 6, 10)
     assert int(data.lengths.max()) == data.steps > int(data.lengths.min())
-    assert int((batch.spikes.sum(2) * ~batch.mask).sum()) == 0, "nothing in the padding"
+    assert int((batch.spikes.sum(2) * ~batch.mask).sum()) == 0, "the padding is empty"
 
 
 def test_the_second_start_reads_the_cache(root, monkeypatch):
@@ -188,7 +188,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_cache_whose_arrays_do_not_fit_is_made_anew(root, wrong, monkeypatch):
-    """One with the right stamp."""
+    """Even one with the correct stamp."""
     write, binning = cache.write, Binning(dt=0.1, steps=5, pool=70)
     monkeypatch.setattr(cache, "write", lambda *rest: (WRONG[wrong](rest[-1]), write(*rest)))
     monkeypatch.setattr(heidelberg, "_recordings", lambda arrays: None)
@@ -255,7 +255,7 @@ def test_bad_settings_are_refused(root, settings, message):
 
 @pytest.fixture
 def server(tmp_path_factory, monkeypatch):
-    """A server on this machine in place of the official one, with small files of the same names."""
+    """A local server in place of the official one, with small files of the same names."""
     shelf = tmp_path_factory.mktemp("server")
     for split in ("train", "test"):
         tiny_events.zipped(tiny_events.make(shelf / f"shd_{split}.h5"))
@@ -276,7 +276,7 @@ def test_download_fetches_only_the_files_needed(server, tmp_path):
     data = datasets.shd(root, "train", 10, download=True)
     assert len(data) == 18
     assert (root / "shd_train.h5.zip").read_bytes() == (server / "shd_train.h5.zip").read_bytes()
-    assert not (root / "shd_test.h5.zip").exists(), "only what is needed"
+    assert not (root / "shd_test.h5.zip").exists(), "only the file that is needed"
     (server / "shd_train.h5.zip").unlink()
     assert len(datasets.shd(root, "valid", 10, download=True)) == 2
     assert fetch.fetch("shd", "train", root) == root / "shd_train.h5.zip"
@@ -301,7 +301,7 @@ def test_a_failed_download_says_what_to_do(server, tmp_path):
 
 
 def test_existing_files_are_never_overwritten(server, tmp_path):
-    """Somebody's own file under the official name: used as it is, but not passed off, and not replaced."""
+    """A user's file with the official name is used, but not called official and not replaced."""
     mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
     content = mine.read_bytes()
     assert len(datasets.shd(tmp_path, validation="none")) == 30
@@ -315,7 +315,7 @@ def test_existing_files_are_never_overwritten(server, tmp_path):
 
 
 def test_a_download_does_not_replace_a_pipe_or_folder(server, tmp_path):
-    """By a pipe, which would make us wait, or by a folder."""
+    """A pipe (which would make us wait) or a folder has the name of the file."""
     (tmp_path / "shd_train.h5.zip").mkdir()
     with pytest.raises(OSError, match=r"shd_train.h5.zip is there, but is no file. Move it away, or name another fol"):
         datasets.shd(tmp_path, download=True)
@@ -337,13 +337,13 @@ def test_without_pooch_the_error_says_how_to_install_it(server, tmp_path, monkey
 
 
 def test_the_hashes_are_those_published():
-    """As published; a typing error here would refuse every good file."""
+    """A typing error in a hash would refuse every valid file."""
     for source in fetch.SOURCES.values():
         assert all(len(md5) == 32 and int(md5, 16) for md5 in source.md5.values())
     assert fetch.SOURCES["shd"].md5["test"] == "1503a5064faa34311c398fb0a1ed0a6f"
 
 
-# The spoken digits themselves, where they are at hand
+# The real spoken digits, if they are available
 
 
 @pytest.mark.skipif(heidelberg.find(REAL, "shd_test") is None, reason="set OTPE_SHD to a folder with shd_test.h5")

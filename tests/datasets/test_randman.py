@@ -1,4 +1,4 @@
-"""Randman: the formula, the protocols, and what the paper says of its spikes."""
+"""Randman: the formula, the protocols, and the properties of spikes that the paper states."""
 
 import hashlib
 from functools import partial
@@ -19,12 +19,12 @@ KEY = jax.random.key(1)
 
 @pytest.fixture(scope="module")
 def paper():
-    """One manifold of the paper's kind: 50 units, 3 dimensions, 1,000 terms."""
+    """One manifold as in the paper: 50 units, 3 dimensions, 1,000 terms."""
     return datasets.randman("time", classes=1)
 
 
 def test_look_up_equals_the_formula_within_the_interpolation_error(paper):
-    """Between points h apart a sine of amplitude w and frequency ω is off by w·(ωh)²·t(1−t)/2, in the mean w·(ωh)²/√240."""
+    """Interpolating a sine (amplitude w, frequency ω) between points h apart errs by w·(ωh)²·t(1−t)/2, rms w·(ωh)²/√240."""
     k = manifolds.coefficients(0, 0, 50, 3, 1.0)
     x = np.random.default_rng(0).random((2000, 3))
     one = manifolds.Coefficients(*(part[:1] for part in k))
@@ -68,7 +68,7 @@ def test_tables_are_exact_on_their_points(paper):
 
 
 def test_the_formula_equals_a_term_by_term_sum():
-    """Once more, term by term, for one unit and one point."""
+    """Computes the formula again, term by term, for one unit and one point."""
     k = manifolds.coefficients(4, 2, 3, 2, 2.0)
     x, product = (0.3, 0.9), 1.0
     for d in range(2):
@@ -88,7 +88,7 @@ def test_the_cutoff_sets_the_number_of_terms(alpha, terms):
 
 
 def test_manifolds_are_equal_on_any_machine():
-    """The coefficients bit for bit: this hash was taken once, elsewhere."""
+    """The coefficients are equal bit for bit: this hash was computed once on another machine."""
     k = manifolds.coefficients(7, 3, 5, 2, 2.0)
     assert (
         hashlib.sha256(b"".join(part.tobytes() for part in k)).hexdigest()
@@ -123,7 +123,7 @@ def test_spike_counts_of_r_randman_follow_the_values(steps):
 
 
 def test_spikes_of_r_randman_are_uniform_over_time():
-    """Every step as often as any other, for each sample and unit on its own."""
+    """Every step is equally likely, independently for each sample and unit."""
     data = small("rate", standardize="fixed", steps=40)
     spikes = np.concatenate([np.asarray(data.sample(key, 500).spikes) for key in jax.random.split(KEY, 6)], axis=1)
     per_step = spikes.sum((1, 2))
@@ -133,7 +133,7 @@ def test_spikes_of_r_randman_are_uniform_over_time():
 
 
 def test_the_standardised_protocol_of_the_authors():
-    """Each unit of each class reaches 0 and 1 within the points that are drawn, and 120 of 120 kept shows all of them."""
+    """Each unit of each class reaches 0 and 1 within the drawn points. A batch of 120 shows all 120 points."""
     values, labels = small("time").values(KEY, 3 * 40)
     values, labels = np.asarray(values), np.asarray(labels)
     np.testing.assert_array_equal(np.bincount(labels), 40)
@@ -143,7 +143,7 @@ def test_the_standardised_protocol_of_the_authors():
 
 
 def test_with_fixed_extremes_values_do_not_depend_on_the_batch():
-    """A point has the same value whatever else is drawn: the 1,000th of the table, or of another batch."""
+    """The value of a point does not depend on the other points drawn, neither in the table nor in another batch."""
     data = small("time", standardize="fixed")
     values, labels = data.values(KEY, 200)
     x = jax.random.uniform(jax.random.split(jax.random.split(KEY)[0])[0], (200, 2), jnp.float32)

@@ -36,11 +36,11 @@ def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert [split["name"] for split in json.loads(kept)["splits"]] == ["train", "test"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main([*args, "--bins", "1"]) == 0
-    assert (out / "folder-001.json").read_text() == kept, "old numbers stay"
+    assert (out / "folder-001.json").read_text() == kept, "earlier results stay"
     assert read(out, "folder-002")["config"]["bins"] == 1
-    assert not list(out.glob(".*")), "nothing half-written is left"
+    assert not list(out.glob(".*")), "no half-written file remains"
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["my_test.h5", "my_train.h5.zip"], (
-        "data is left alone"
+        "the data folder is unchanged"
     )
 
 
@@ -62,7 +62,7 @@ def test_every_number_equals_a_count_by_hand(tmp_path, plain):
         "spikes": 9,
         "spikes_per_recording": {"min": 2, "median": 3.0, "max": 4},
         "duration": {"min": 0.5, "median": 0.5, "max": float(np.float16(1.2)) - float(np.float16(0.2))},
-        # entries not zero, of 2 × 8: units 0 (twice), 1 and 7; unit 3 in both steps; units 0, 6 and 7
+        # non-zero entries of 2 × 8: units 0 (twice), 1 and 7; unit 3 in both steps; units 0, 6 and 7
         "frames": {
             "steps": 2, "units": 8, "shape": [8], "steps_per_recording": None, "zeros": 1 - 8 / 48, "mean": 9 / 48,
             "mean_where_not_zero": 9 / 8, "largest": 2, "spikes_left_out": 0,
@@ -150,7 +150,7 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")
 def test_real_recordings_are_summarised(tmp_path, plain):
-    """Of the folder that OTPE_SHD names, official or made anew."""
+    """Recordings in the folder that OTPE_SHD names, official or regenerated."""
     assert run.prepare(DataConfig("shd", root=Path(os.environ["OTPE_SHD"]), out=tmp_path))() == 0
     train, test = read(tmp_path, "shd-001")["splits"]
     for split in (train, test):

@@ -1,4 +1,4 @@
-"""What `otpe data` says when it cannot."""
+"""The error messages of `otpe data`."""
 
 import re
 from dataclasses import replace

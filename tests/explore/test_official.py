@@ -1,4 +1,4 @@
-"""`otpe data` with archives: official or not, there or to be fetched."""
+"""`otpe data` with archives: official or not, present or to be downloaded."""
 
 import re
 
@@ -12,7 +12,7 @@ from otpe.datasets import fetch
 
 @pytest.fixture
 def archives(tmp_path, monkeypatch, plain):
-    """SHD's archives as this test has them, and taken for official."""
+    """Small SHD archives whose hashes count as official."""
     root = tmp_path / "shd"
     made = {split: pack(write(root / f"shd_{split}.h5")) for split in ("train", "test")}
     official = {split: fetch.md5(path) for split, path in made.items()}
@@ -61,12 +61,12 @@ def test_an_unpacked_file_cannot_be_verified(archives, capsys):
     assert f"{unpacked} cannot be verified: an md5 is known of the archive only, which is not there." in said
     assert f"`otpe data shd --root {archives} --download --verify`, or leave out --verify" in said
     (archives / "shd_test.h5.zip").write_bytes(packed)
-    assert look(archives, "--verify") == 0, "the archive is what is read"
+    assert look(archives, "--verify") == 0, "the archive is read"
 
 
 @pytest.fixture
 def server(monkeypatch):
-    """What would be fetched, without going online."""
+    """Record what would be downloaded, without network access."""
     asked = []
 
     def fetched(name, split, root):
@@ -82,7 +82,7 @@ def test_download_fetches_what_is_missing(archives, server, capsys):
     assert look(archives, "--download") == 0
     assert server == [("shd", "test")]
     assert "Fetching shd_test.h5.zip" in capsys.readouterr().err
-    assert look(archives, "--download", "--offline") == 0, "all is there"
+    assert look(archives, "--download", "--offline") == 0, "no file is missing"
     assert len(server) == 1
 
 

@@ -1,4 +1,4 @@
-"""`otpe data` of what is seen on a grid of pixels: numbers and pictures."""
+"""`otpe data` on grids of pixels: numbers and figures."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What `otpe data` shows: pictures and the table."""
+"""The output of `otpe data`: figures and the table."""
 
 import io
 from dataclasses import replace
@@ -17,9 +17,9 @@ def test_samples_are_of_different_classes():
 
     labels = np.array([2, 0, 0, 1, 2, 4, 0])
     assert chosen(labels, 4) == [1, 3, 0, 5]
-    assert chosen(labels, 2) == [1, 5], "classes evenly apart"
+    assert chosen(labels, 2) == [1, 5], "evenly spaced classes"
     assert chosen(labels, 5) == [1, 2, 3, 0, 5], "then second recordings"
-    assert chosen(labels, 50) == [1, 2, 6, 3, 0, 4, 5], "all there are"
+    assert chosen(labels, 50) == [1, 2, 6, 3, 0, 4, 5], "all recordings"
 
 
 def test_the_figures_show_the_recordings(tmp_path):

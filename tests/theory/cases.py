@@ -1,4 +1,4 @@
-"""Random live networks of any shape, for statements that must hold on all of them."""
+"""Random networks of any shape whose layers all spike, for statements that must hold for every network."""
 
 from hypothesis import strategies as st
 

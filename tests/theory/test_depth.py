@@ -1,4 +1,4 @@
-"""The depth-aware rules, and what becomes of filters where leaks differ."""
+"""The depth-aware rules, and their filters when leaks differ."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from otpe.testing import scenario
 
 @given(live(min_layers=2, max_layers=5, **LINEAR))
 def test_linear_neurons_make_deep_rules_exact_at_every_depth(case):
-    """Leaks differ by layer here: every filter must have the leak of its own stage."""
+    """Leaks differ by layer, so every filter must use the leak of its stage."""
     for rule in ("deep-otpe", "approx-deep-otpe"):
         assert_same(otpe.gradients(*case, rule=rule), bptt(case))
     for rule in ("f-deep-otpe", "f-approx-deep-otpe"):

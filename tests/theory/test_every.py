@@ -21,7 +21,7 @@ def case():
 
 
 MASK = np.arange(STEPS)[:, None] < np.array([7, 3, 5])
-ENDED = np.arange(STEPS)[:, None] < np.array([4, 2, 3])  # from the fifth step on nobody is running
+ENDED = np.arange(STEPS)[:, None] < np.array([4, 2, 3])  # from the fifth step on, no sample runs
 
 
 def learned(case, mask=None, **options):
@@ -57,7 +57,7 @@ def test_once_per_sequence_is_the_offline_gradient(rule, masked, case):
 
 
 def by_hand(case, rule, every, mask):
-    """Advance, emit, add up; update when a group is full, or at the end, if somebody was running."""
+    """Advance, emit, add up. Update when a group is full or at the end, if any sample ran."""
     form = otpe.stepper(case.net, rule, traces="dense")
     advance, emit = jax.jit(form.advance), jax.jit(form.emit)
     params, opt_state, state = case.params, OPTIMIZER.init(case.params), form.init(3, jnp.float64)
@@ -79,10 +79,10 @@ def by_hand(case, rule, every, mask):
 @pytest.mark.parametrize(
     ("rule", "traces", "every", "mask"),
     [
-        ("otpe", "dense", 3, None),  # 3, 3 and 1
+        ("otpe", "dense", 3, None),  # groups of 3, 3 and 1 steps
         ("otpe", "factored", 3, MASK),
         ("f-approx-otpe", "auto", 4, MASK),
-        ("ottt", "auto", 2, ENDED),  # nothing runs in the last groups: nothing moves, not even by momentum
+        ("ottt", "auto", 2, ENDED),  # no sample runs in the last groups, so momentum changes nothing either
         ("ottt", "auto", 1, MASK),
     ],
     ids=lambda x: None if isinstance(x, np.ndarray) else str(x),

@@ -1,4 +1,4 @@
-"""Statements 1 to 7 and 9 on the paper's rules: where each equals what, and that elsewhere they differ."""
+"""Statements 1 to 7 and 9 on the paper's rules: when two gradients are equal, and that they differ otherwise."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from otpe.testing import autodiff, scenario
 
 
 def flat(d):
-    """A surrogate that is the same everywhere."""
+    """A constant surrogate."""
     return jnp.full_like(d, 0.3)
 
 
@@ -64,7 +64,7 @@ def test_output_layer_of_ostl_and_otpe_is_exact(case):
         assert_same(otpe.gradients(*case, rule=rule)[1][-1], bptt(case, "leaky")[1][-1])
 
 
-# Detached, a reset by subtraction is gone from the gradient; a reset to zero would still gate it by 1 − s_t.
+# A detached reset by subtraction disappears from the gradient. A reset to zero still multiplies it by 1 − s_t.
 DETACHABLE = st.sampled_from(["subtract", "none"])
 
 

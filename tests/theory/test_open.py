@@ -1,4 +1,4 @@
-"""Every loss and target, masks, chunks, online learning and networks side by side; and neurons of a user's own."""
+"""Every loss and target, masks, chunks, online learning, several networks under vmap, and user neurons."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ LOSSES = [
 
 
 def _id(value):
-    """The same in every process, so without the place of a function in memory."""
+    """A test id that is equal in every process: it has no memory address of a function."""
     if isinstance(value, np.ndarray):
         return "masked"
     return value if isinstance(value, str | None) else otpe.losses.named(value).name
@@ -55,7 +55,7 @@ def _id(value):
 
 @pytest.mark.parametrize(("loss", "target", "mask"), LOSSES, ids=lambda value: _id(value))
 def test_every_loss_and_target_is_exact(loss, target, mask):
-    """BPTT in chunks, RTRL and the oracle are equal; a local rule is the same in both forms, and exact at the output."""
+    """BPTT in chunks, RTRL and the oracle agree. Both forms of a local rule agree and are exact at the output."""
     net, params, spikes, _ = live(networks.membrane)
     case = net, params, spikes, TARGETS[target], mask
     wanted = autodiff(*case, loss=loss)
@@ -85,7 +85,7 @@ def test_chunks_give_the_same_gradient(rule):
 
 @pytest.mark.parametrize(("name", "rule", "loss"), [("plane", "approx-deep-otpe", None), ("membrane", "f-otpe", "mse")])
 def test_once_per_sequence_is_the_offline_gradient(name, rule, loss):
-    """`every`, with a mask; for all parameters, trained leaks too."""
+    """With `every` and a mask, for all parameters including trained leaks."""
     net, params, spikes, labels = live(getattr(networks, name))
     optimizer, labels = optax.sgd(0.1), TARGETS["timed targets"] if loss else labels
     options = {"rule": rule, "loss": loss}
@@ -99,7 +99,7 @@ def test_once_per_sequence_is_the_offline_gradient(name, rule, loss):
 
 @pytest.mark.parametrize("rule", ["f-approx-deep-otpe", "deep-otpe"])
 def test_an_online_pass_equals_a_loop_of_steps(rule):
-    """Labels that change with time, and an update at each of them."""
+    """Labels change with time, with an update at each step."""
     net, params, spikes, _ = live(networks.membrane)
     labels, optimizer = TARGETS["timed labels"], optax.adamax(1e-2)
     form = otpe.stepper(net, rule, traces="dense")
@@ -119,7 +119,7 @@ def test_an_online_pass_equals_a_loop_of_steps(rule):
 
 
 def test_networks_under_vmap_learn_as_alone():
-    """Each with leaks of its own."""
+    """Each network has its own leaks."""
     net, params, *data = live(networks.short)
 
     def learn(params):
@@ -133,7 +133,7 @@ def test_networks_under_vmap_learn_as_alone():
     assert_differ(jax.tree.map(lambda a: a[1], together), learn(params))
 
 
-# A user's own neurons
+# User neurons
 
 
 @pytest.mark.parametrize("neuron", [AlphaSynapse(), AlphaSynapse(reset=0.0), Drifting(0.8)], ids=str)
