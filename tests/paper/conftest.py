@@ -1,4 +1,4 @@
-"""Runs that train nothing, so that a whole reproduction takes a moment."""
+"""Runs that train nothing, so that a whole reproduction is fast."""
 
 import json
 
@@ -14,7 +14,7 @@ from otpe.runs.run import Run
 
 
 class Stand(Run):
-    """Writes down what a run with these settings would have found, if it had; opens its folder as a run does."""
+    """Stands for a run: opens its folder as a run does, and writes made-up results for its settings."""
 
     def __init__(self, ran, config):
         self.ran, self.config = ran, settings.plain(config)
@@ -46,7 +46,7 @@ class Stand(Run):
 
 
 class Ran(list):
-    """The names of the runs that were trained, and how they behave."""
+    """Records the names of the runs that were trained, and says which runs fail."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Ran(list):
 
 @pytest.fixture
 def ran(monkeypatch):
-    """Nothing is trained, no data is made, and no page."""
+    """Replace training, data and page, so that none of them is made."""
     found = Ran()
     monkeypatch.setattr(reproduction, "prepared", lambda config, data: Stand(found, config))
     monkeypatch.setattr(reproduction, "report", lambda *given, **_: found.reports.append(given) or given[1])
@@ -73,6 +73,6 @@ def config(tmp_path):
 
 @pytest.fixture
 def recordings(config):
-    """Files where the digits should be; nobody reads them."""
+    """Put files in the place of the digits. They are not read."""
     for split in ("train", "test"):
         three_recordings.write(config.root / f"shd_{split}.h5")

@@ -1,4 +1,4 @@
-"""What comes next is prepared while something is trained: in order, not too far ahead, and nothing is left open."""
+"""The next runs are prepared during training: in order, not too far ahead, and every folder is closed."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from otpe.runs.run import Run
 
 
 class Made(Run):
-    """A run that only knows whether it is compiled, and whether its folder is open."""
+    """A run that only records whether it is compiled and whether its folder is open."""
 
     def __init__(self, name):
         self.name, self.compiled, self.closed, self.folder = name, False, False, self
@@ -30,7 +30,7 @@ def planned(*names, **search):
 
 
 class Making:
-    """Makes runs; those named in `late` or in `failing` take long or fail."""
+    """Makes runs. Runs named in `late` take long, runs named in `failing` fail."""
 
     def __init__(self, late=(), failing=()):
         self.made, self.late, self.failing = {}, late, failing
@@ -65,7 +65,7 @@ def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
     others, names = threading.Event(), []
 
     def make(run):
-        assert run.name != "a" or others.wait(30), "the others had to wait"
+        assert run.name != "a" or others.wait(30), "the other runs had to wait"
         return Made(run.name)
 
     for run, _ in ahead.ready(planned(*"abcdef"), make, always):
@@ -79,7 +79,7 @@ def test_only_a_limited_number_of_runs_is_prepared_ahead(cores):
     making, names = Making(), [f"run {i}" for i in range(ahead.AHEAD + 5)]
     for i, _ in enumerate(ahead.ready(planned(*names), making, always)):
         time.sleep(0.03)
-        assert len(making.made) == min(i + ahead.AHEAD, len(names)), "the one in training, and so many more"
+        assert len(making.made) == min(i + ahead.AHEAD, len(names)), "the run in training plus the allowed number"
 
 
 def test_runs_that_depend_on_a_search_are_made_after_it(cores):
@@ -89,7 +89,7 @@ def test_runs_that_depend_on_a_search_are_made_after_it(cores):
         assert "c" not in making.made or {"a", "b"} <= over
         over.add(run.name)
         seen.append(run.name)
-    assert seen == [*"abcd"], "and nothing overtakes it"
+    assert seen == [*"abcd"], "no run overtakes it"
 
 
 def test_folders_are_closed_when_iteration_stops():
@@ -97,7 +97,7 @@ def test_folders_are_closed_when_iteration_stops():
     runs = ahead.ready(planned(*"abcdef"), making, always)
     _, first = next(runs)
     runs.close()
-    assert not first.closed, "that is whoever took it"
+    assert not first.closed, "the one that was handed out is closed by its user"
     assert all(made.closed for name, made in making.made.items() if name != "a")
 
 

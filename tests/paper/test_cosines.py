@@ -1,4 +1,4 @@
-"""Cosines beside the paper's: means over networks and time, found by hand."""
+"""Cosines beside the paper's: means over networks and time, computed by hand."""
 
 import math
 
@@ -26,8 +26,8 @@ def test_mean_and_spread_are_over_networks_and_time_output_first(bptt):
     (columns, rows) = told["tables"][0].columns, told["tables"][0].rows
     assert columns == ["rule", "O", "H2", "H1", "model", "ratio of norms"]
     assert rows[0] == ["otpe", "1.000 ± 0.000", "0.850 ± 0.050", "0.700 ± 0.122", "0.070 ± 0.012", "0.140 ± 0.024"]
-    assert rows[1][1:4] == ["1.000 ± 0.000", "0.500 ± 0.082", "0.200 ± 0.082"], "null does not count"
-    assert len(rows) == 2, "a rule that was not measured is not there"
+    assert rows[1][1:4] == ["1.000 ± 0.000", "0.500 ± 0.082", "0.200 ± 0.082"], "null is not counted"
+    assert len(rows) == 2, "a rule that was not measured is absent"
     assert "on my digits" in told["lead"]
     assert told["lead"].endswith("the highest mean is 0.70 (OTPE).")
     kernels = told["figures"][0].panels[0]

@@ -1,4 +1,4 @@
-"""What the paper reports: a few anchors, and what must hold between them."""
+"""Numbers from the paper: some of them directly, and relations between them."""
 
 from otpe.paper import numbers
 
@@ -31,14 +31,14 @@ def test_cosines_fall_from_the_output_to_the_first_hidden_layer():
         for rule, kernels in cosines.items():
             assert len(kernels) == depth
             assert [*kernels] == sorted(kernels, reverse=True)
-            assert (kernels[0] == 1) == (rule in ("ostl", "otpe")), "these are exact in the output layer"
+            assert (kernels[0] == 1) == (rule in ("ostl", "otpe")), "these rules are exact in the output layer"
     assert numbers.COSINES_3["otpe"][2] == 0.862
     assert numbers.COSINES_5["approx-otpe"][4] == 0.590
     assert numbers.COSINES_MODEL["ottt"] == 0.945
 
 
 def test_the_authors_runs_agree_with_the_papers_text():
-    """On spoken digits OTPE 0.8 points below BPTT, Approx OTPE 5.2, OSTL 7.4, OTTT 9.3; on R-Randman 1.1 above, 0.7."""
+    """The text: on spoken digits OTPE is 0.8 points below BPTT, Approx OTPE 5.2, OSTL 7.4, OTTT 9.3; on R-Randman 1.1 above, 0.7."""
     digits = {rule: round(100 * (value - numbers.DIGITS["bptt"]), 1) for rule, value in numbers.DIGITS.items()}
     assert digits == {"otpe": -0.8, "approx-otpe": -5.2, "ostl": -7.4, "ottt": -9.3, "bptt": 0}
     randman = {rule: 100 * (value - numbers.R_RANDMAN["bptt"]) for rule, value in numbers.R_RANDMAN.items()}

@@ -1,4 +1,4 @@
-"""Which runs the items need: each named once, as large as in the paper, ours beside the paper's."""
+"""The runs that the items need: names are unique, sizes are the paper's, and our rules are beside the paper's."""
 
 import re
 from pathlib import Path
@@ -32,10 +32,10 @@ def test_a_name_means_the_same_run_in_all_items(plan):
         needed = item.needs(plan)
         assert len({run.name for run in needed}) == len(needed)
         for run in needed:
-            assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run.name), "a folder's name on any system"
+            assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run.name), "a valid folder name on every system"
             assert named.setdefault(run.name, run) == run
     configs = [run.config for run in named.values() if not run.search]
-    assert len(set(map(repr, configs))) == len(configs), "no run is there twice under two names"
+    assert len(set(map(repr, configs))) == len(configs), "no run has two names"
     assert not {*named} & {*ITEMS}
 
 
@@ -84,7 +84,7 @@ def test_offline_randman_is_as_in_the_paper(full, dataset):
     for run in runs:
         c = run.config
         assert (c.dataset, c.mode, c.steps, c.batch) == (dataset, "offline", 20_000, 128)
-        assert (c.seeds, c.draws, c.manifolds) == (12, 3, 0), "four networks on each draw"
+        assert (c.seeds, c.draws, c.manifolds) == (12, 3, 0), "there are four networks on each draw"
         assert (c.classes, c.dims, c.alpha, c.time_steps, c.standardize) == (10, 3, 1.0, 50, "batch")
         assert c.units in (None, 50)
         assert c.hidden == (128, 128)

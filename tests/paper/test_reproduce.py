@@ -1,4 +1,4 @@
-"""`otpe reproduce`: what is missing is trained, what is there is not, and every item is told. Nothing is trained here."""
+"""`otpe reproduce`: missing runs are trained, existing ones are not, every item gets a section. Here no run is trained."""
 
 import errno
 import json
@@ -33,9 +33,9 @@ def test_a_reproduction_writes_runs_sections_order_and_report(ran, config):
         assert section.settings["dataset"] == "t-randman"
         assert section.seconds >= 2.0 * len(section.settings["runs"])
         assert section.remarks[-1] == reproduction.MADE_SMALL
-        assert [*section.against] == [], "so small that nothing can be compared"
+        assert [*section.against] == [], "too small to be compared with the paper"
     assert set(ran) == {run for name in RANDMAN for run in told(config, name).settings["runs"]}
-    assert len(ran) == len(set(ran)), "each run once, however many items need it"
+    assert len(ran) == len(set(ran)), "each run is trained once, even if several items need it"
 
 
 def test_every_item_with_runs_gets_a_section(ran, config, recordings):
@@ -46,7 +46,7 @@ def test_every_item_with_runs_gets_a_section(ran, config, recordings):
         section = told(config, name)
         assert section.figures or section.tables
         official = [remark for remark in section.remarks if "official SHD files" in remark]
-        assert not official, "that is said where numbers can be compared"
+        assert not official, "this is said only if numbers can be compared"
 
 
 def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(ran, config, recordings, monkeypatch):
@@ -64,11 +64,11 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(ran, 
     assert "my digits" in section.lead
     assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]
     assert section.settings["bins"] == 20
-    assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "which these recordings do not have"
+    assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "these recordings do not have it"
     other = told(config, ITEM)
     assert not any("official" in remark for remark in other.remarks)
     assert other.apart == ["coarser"]
-    assert "--digits" not in other.command, "it has no use for them"
+    assert "--digits" not in other.command, "this item does not use recordings"
 
 
 def test_the_complexity_item_shows_its_study(ran, config, monkeypatch):
@@ -117,11 +117,11 @@ def test_diverged_runs_are_reported_and_the_others_are_shown(ran, config, capsys
     assert told(config, "cosines-t-randman").remarks == [reproduction.MADE_SMALL]
     assert f"t-randman-rate-0.003-ostl: {why}" in told(config, "online-t-randman").remarks
     final = folder.read_json(config.out / "runs" / "t-randman-online-ostl" / "config.json")
-    assert final["learning_rate"] == 1e-3, "of the search that came to its end"
+    assert final["learning_rate"] == 1e-3, "from the search that finished"
     assert ran.reports
     ran.clear()
     assert cli.main(line(config)) == 1
-    assert not ran, "what has diverged once is not tried again"
+    assert not ran, "a diverged run is not repeated"
     assert told(config, ITEM).remarks == section.remarks
 
 
@@ -162,7 +162,7 @@ def test_a_stopped_reproduction_says_how_to_resume_and_resumes(ran, config, caps
     ran.raising = {OTPE: stop}
     assert cli.main(line(config)) == status
     assert f"otpe: stopped, and saved in {config.out}. Give the same command again to go on" in capsys.readouterr().err
-    assert (config.out / "cosines-t-randman" / "section.json").exists(), "it needs BPTT's run only, which is over"
+    assert (config.out / "cosines-t-randman" / "section.json").exists(), "it needs only BPTT's run, which is finished"
     assert not (config.out / ITEM / "section.json").exists()
     assert not ran.reports
     done, ran.raising = [name for name in ran if name != OTPE], {}
@@ -186,7 +186,7 @@ def test_after_a_crash_the_final_result_is_the_same(ran, config):
 
 
 def test_the_same_process_can_resume_after_catching_a_stop(ran, config):
-    """As a notebook does. What was prepared ahead has let go of its folder."""
+    """As in a notebook, which keeps the error. Runs that were prepared ahead have released their folders."""
     ran.raising = {OTPE: signals.StoppedError(15, "saved")}
     with pytest.raises(KeyboardInterrupt) as kept:
         reproduce(config)

@@ -1,4 +1,4 @@
-"""`otpe reproduce` and what it is given: recordings that are not there, folders that are others', bad settings."""
+"""Input of `otpe reproduce`: missing recordings, folders with other content, bad settings."""
 
 import json
 import math
@@ -27,12 +27,12 @@ def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, conf
     said, meanwhile = capsys.readouterr()
     about = f"left out: offline-digits, rates-digits. {why}\n"
     assert f"  {about}" in said
-    assert meanwhile.startswith(about), "before anything is trained"
+    assert meanwhile.startswith(about), "it is said before training"
     assert "1 item in " in meanwhile
     section = told(config, "offline-digits")
     assert (section.lead, section.left_out, [*section.remarks], section.apart) == ("Left out.", why, [], None)
     assert section.command == f"otpe reproduce offline-digits --quick --root {config.root}"
-    assert math.isnan(section.seconds), "none were spent"
+    assert math.isnan(section.seconds), "no time was spent"
     assert told(config, ITEM).tables
     assert {name.split("-")[0] for name in ran} == {"t"}
     found = {each.path.name: (each.state, each.note) for each in find.search([config.out])}
@@ -45,7 +45,7 @@ def test_later_recordings_are_used_and_sections_stay_when_they_are_removed(ran, 
     reproduce(away)
     path = config.out / "offline-digits" / "section.json"
     for damaged in ('{"for', to_json(replace(told(config, "offline-digits"), left_out=None))):
-        path.write_text(damaged)  # the second is what an older otpe wrote
+        path.write_text(damaged)  # an older otpe wrote the second form
         reproduce(away)
         assert told(config, "offline-digits").left_out
     reproduce(config)

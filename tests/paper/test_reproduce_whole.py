@@ -35,7 +35,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The settings of one that is finished, with its page. Do not change its folder."""
+    """Return the settings of a finished reproduction with its page. Do not change its folder."""
     where = tmp_path_factory.mktemp("whole")
     config = ReproduceConfig(items=ITEMS, quick=True, out=where / "out", root=where / "digits")
     assert cli.main(line(config)) == 0
@@ -49,14 +49,14 @@ def no_page(monkeypatch):
 
 @pytest.fixture
 def copied(whole, tmp_path, no_page):
-    """One that is finished, to be changed."""
+    """Return a copy of the finished reproduction that a test may change."""
     shutil.copytree(whole.out, tmp_path / "out")
     return replace(whole, out=tmp_path / "out")
 
 
 @pytest.fixture
 def new(whole, tmp_path, no_page):
-    """The same settings, and nothing is done yet."""
+    """Return the same settings with an empty folder."""
     return replace(whole, out=tmp_path / "new")
 
 
@@ -81,7 +81,7 @@ def test_the_page_shows_every_item(whole):
 
 
 def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
-    """In a network of one layer OTPE drops nothing."""
+    """In a network of one layer, OTPE omits nothing."""
     section = told(whole, "cosines-t-randman")
     assert section.tables[0].columns == ["rule", "O", "model", "ratio of norms"]
     assert section.tables[0].rows == [["otpe", *["1.000 ± 0.000"] * 3]]
@@ -109,7 +109,7 @@ def test_repeating_the_command_computes_nothing_without_checkpoints(whole, copie
 
 
 class Fault(list):
-    """What happens when the second run has done four of its steps, once."""
+    """Call a function once, after four steps of the second run."""
 
     def __call__(self, act, monkeypatch):
         advance = loop.advance

@@ -1,4 +1,4 @@
-"""From searches, runs online and tables of digits to what the report says, with answers found by hand."""
+"""Sections of searches, online runs and tables of digits, compared with answers computed by hand."""
 
 import math
 
@@ -14,7 +14,7 @@ NAN = math.nan
 
 @pytest.fixture
 def search(tmp_path):
-    """Three rates of OTPE, two of OSTL; the best at the end is not the one with the best test."""
+    """Three rates of OTPE, two of OSTL. The best rate at the end is not the one with the best test accuracy."""
 
     def tried(rule, rate, end, test):
         valid = [[0.9, 0.9]] * 6 + [[end, end]] * 2
@@ -30,12 +30,12 @@ def search(tmp_path):
 
 
 def test_a_search_compares_the_last_quarter_of_each_run(search):
-    assert online.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "the last quarter, not all"
+    assert online.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "only the last quarter counts"
     assert online.score(search["otpe"][0], last=10) == pytest.approx(0.5)
     assert math.isnan(online.score(search["otpe"][2], 10))
     for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
         assert online.best([search["otpe"][i] for i in order], 10).result["learning_rate"] == 1e-4
-    assert online.best(search["ostl"], 10).result["learning_rate"] == 1e-3, "the first of equals"
+    assert online.best(search["ostl"], 10).result["learning_rate"] == 1e-3, "the first of equal rates"
 
 
 def test_the_table_of_a_search_has_all_rates(search):
@@ -44,7 +44,7 @@ def test_the_table_of_a_search_has_all_rates(search):
     assert table.rows[0] == ["otpe", "0.500", "nan", "0.700"]
     assert table.rows[1:] == [["ostl", "0.600", "no run", "0.600"], ["ottt", *["no run"] * 3]]
     assert table.caption == "The search: validation accuracy, mean of the last 10 of 80 mini-batches, by learning rate."
-    assert "mean of the last 20 of 80" in online.tried(search, 1_000).caption, "a quarter at most"
+    assert "mean of the last 20 of 80" in online.tried(search, 1_000).caption, "at most a quarter"
 
 
 def test_the_online_section_has_final_runs_and_the_search(search):
@@ -53,11 +53,11 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     accuracies, rates = told["tables"]
     assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
     assert accuracies.rows[1] == ["ostl", "no run", "", "", ""]
-    assert len(accuracies.columns) == 5, "one draw has no spread of draws"
+    assert len(accuracies.columns) == 5, "one draw has no spread over draws"
     assert rates == online.tried(search, 10)
     short = online.section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
     assert short.rows[0][1] == "0.700 ± 0.000", (
-        "the end of a run that has no more mini-batches than this is not all of it"
+        "the end of a short run is not the whole run"
     )
     assert "mean of the last 20 mini-batches" in short.caption
 
@@ -96,8 +96,8 @@ def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order
     rows = told["tables"][0].rows
     assert rows[0] == ["otpe", "3", "128", "72.0 ± 2.0", "72.5 ± 0.7", "0.001"]
     assert rows[2] == ["ottt", "3", "128", "", "64.3 ± 1.0", ""]
-    assert rows[3] == ["deep-otpe", "3", "128", "80.0", "", "0.001"], "ours has no number in the paper"
-    assert rows[7] == ["otpe", "3", "64", "62.0 ± 2.0", "", "0.001"], "nor has another size"
+    assert rows[3] == ["deep-otpe", "3", "128", "80.0", "", "0.001"], "the paper has no number for our rule"
+    assert rows[7] == ["otpe", "3", "64", "62.0 ± 2.0", "", "0.001"], "nor for another size"
     assert [(each.rule, each.what) for each in told["against"]] == [
         *(("otpe", "test accuracy, 3 layers of 128"), ("ostl", "test accuracy, 3 layers of 128")),
         *((rule, "test accuracy, 3 layers of 512") for rule in ("otpe", "ostl", "ottt")),
@@ -136,5 +136,5 @@ def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_p
     np.testing.assert_allclose(panels[0].values, [[0.2, 0.4], [0.5, NAN]])
     np.testing.assert_allclose(panels[0].spread, [[0.1, 0], [0, NAN]])
     np.testing.assert_allclose(panels[2].values, [[0.3, NAN], [NAN, NAN]])
-    assert told["tables"][0].rows == [["otpe", "3", "64", "5", "0.400 ± 0.000"]], "that validated best, not in the test"
+    assert told["tables"][0].rows == [["otpe", "3", "64", "5", "0.400 ± 0.000"]], "the best by validation, not by test"
     assert digits.slopes({"otpe": {}}, "my digits")["tables"][0].rows == []

@@ -1,4 +1,4 @@
-"""From runs offline to what the report says, with answers found by hand."""
+"""Sections of offline runs, compared with answers computed by hand."""
 
 import math
 
@@ -16,7 +16,7 @@ def test_reading_an_unfinished_run_gives_none(tmp_path):
     assert found.rule == "ostl"
     assert found.steps.tolist() == [10, 20, 30]
     np.testing.assert_array_equal(found.along("valid_accuracy"), [[0.1, 0.2], [0.3, NAN], [0.5, 0.6]])
-    np.testing.assert_allclose(found.last("valid_accuracy", 20), [0.4, 0.6], err_msg="null does not count")
+    np.testing.assert_allclose(found.last("valid_accuracy", 20), [0.4, 0.6], err_msg="null is not counted")
     np.testing.assert_array_equal(found.last("valid_accuracy", 10), [0.5, 0.6])
     assert found.test.tolist() == [0.4, 0.6]
     assert found.about["device"] == MACHINE["device"]
@@ -35,7 +35,7 @@ def test_a_curve_is_the_mean_over_networks_and_has_a_hundred_points_at_most(tmp_
 
 @pytest.fixture
 def runs(tmp_path):
-    """Four networks on two draws by two rules, OSTL's on one; OTTT is missing."""
+    """Two rules with four networks on two draws, OSTL on one draw; OTTT is missing."""
     none, loss = [0.0] * 4, [[9, 9, 9, 9], [1, 2, 3, 4]]
     return {
         "bptt": run(tmp_path, "bptt", [none, [0.6, 0.8, 0.3, 0.5]], test=[0.5, 0.7, 0.3, 0.5], loss=loss, draws=2),
@@ -48,7 +48,7 @@ def runs(tmp_path):
 def test_the_table_of_accuracies_has_means_of_draws_and_names_missing_runs(runs):
     bptt, otpe, ostl, ottt = offline.accuracies(runs, last=10).rows
     assert bptt == ["bptt", "0.550 ± 0.180", "0.400 to 0.700", "0.500 ± 0.141", "2.500 ± 1.118", "0.001"]
-    assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null does not count"
+    assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null is not counted"
     assert ostl[1:3] == ["0.250 ± 0.112", "one"]
     assert ottt == ["ottt", "no run", "", "", "", ""]
     assert offline.accuracies(runs, last=20).rows[0][1] == "0.275 ± 0.090"
@@ -57,7 +57,7 @@ def test_the_table_of_accuracies_has_means_of_draws_and_names_missing_runs(runs)
 
 def test_the_papers_numbers_are_compared_with_the_means_of_all_networks(runs):
     found = offline.beside(runs, {"otpe": 0.8, "bptt": 0.9, "ottt": 0.7, "f-otpe": 0.5}, "what", "valid_accuracy", 10)
-    assert [each.rule for each in found] == ["otpe", "bptt"], "where there is something to compare"
+    assert [each.rule for each in found] == ["otpe", "bptt"], "there is a number to compare with"
     assert (found[1].what, found[1].paper, found[1].percent) == ("what", 0.9, True)
     assert (found[1].ours, found[1].spread) == (pytest.approx(0.55), pytest.approx(np.std([0.6, 0.8, 0.3, 0.5])))
     (loss,) = offline.beside(runs, {"bptt": 2.0}, "what", "loss", 10)
@@ -94,7 +94,7 @@ def test_sections_of_randman(runs):
     }
     assert len(told["remarks"]) == 1
     one = offline.randman({"ostl": runs["ostl"]}, 10, "r-randman")["remarks"][0]
-    assert "differs by up to" not in one, "which one draw cannot tell"
+    assert "differs by up to" not in one, "one draw cannot show the spread over draws"
     nothing = offline.randman({"bptt": None, "otpe": None}, 10, "r-randman")
     assert not nothing["against"]
     assert not nothing["figures"][0].panels[0].lines

@@ -1,4 +1,4 @@
-"""Files in which anything may stand: the report shows the other runs, and says which file is damaged."""
+"""Files with any content: the report shows the other runs and names the damaged file."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from otpe.charts.kinds import Table, from_json, to_json
 from otpe.reporting import find
 from otpe.reporting.run import report
 
-MOST = 40  # changes of a file; more find more, and take longer
+MOST = 40  # changes per file; more changes find more errors and take longer
 DEEP = object()
 GONE = object()
 WRONG = (
@@ -38,14 +38,14 @@ WRONG = (
 
 
 def places(value, at=()):
-    """Of all that is in it, the first two and the last of every list."""
+    """Yield the place of every value. Of lists, only the first two and the last entry count."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     few = [(name, x) for name, x in inside if not isinstance(name, int) or name in (0, 1, len(value) - 1)]
     return [place for name, x in few for place in ((*at, name), *places(x, (*at, name)))]
 
 
 def changed(value, place, wrong):
-    """JSON with something else at this place."""
+    """Return JSON with another value at this place."""
     value = copy.deepcopy(value)
     inside = value
     for name in place[:-1]:
@@ -59,13 +59,13 @@ def changed(value, place, wrong):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Nothing is drawn, and nobody waits for the disk."""
+    """Draw nothing, and do not wait for the disk."""
     monkeypatch.setattr("otpe.reporting.parts.find_spec", lambda name: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def damaged(runs, name, file, tmp_path):
-    """What the report says of the run with this file, beside one that is sound."""
+    """Return what the report says about the run with this file. A sound run is beside it."""
     assert report(runs.path, tmp_path / "page.html").exists()
     page = (tmp_path / "page.html").read_text()
     assert "The sound" in page
@@ -73,7 +73,7 @@ def damaged(runs, name, file, tmp_path):
     assert found["sound"].state == "finished"
     (other,) = [each for key, each in found.items() if key != "sound"]
     if other.state == "damaged":
-        assert file in other.note or "metrics.jsonl ends after" in other.note, "or more steps were asked for"
+        assert file in other.note or "metrics.jsonl ends after" in other.note, "or the run asked for more steps"
         assert len(other.note) < 1000
     return other.state
 
@@ -98,7 +98,7 @@ def test_a_damaged_file_does_not_hide_the_other_runs(runs, tmp_path, quick, file
         path.write_text(changed(sound, place, wrong))
         state = damaged(runs, "odd", file, tmp_path)
         states.setdefault(state, []).append((place, wrong))
-        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", "there, the last line may be cut off"
+        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", "in this file, the last line may be incomplete"
     assert states["damaged"], states
 
 

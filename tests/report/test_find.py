@@ -1,4 +1,4 @@
-"""Which runs there are, and in which state: nothing is left out."""
+"""The runs in a folder and their states: none is omitted."""
 
 import json
 import re
@@ -169,7 +169,7 @@ def test_a_finished_run_whose_settings_are_damaged(runs, name):
     path = runs.train("run") / "config.json"
     about = json.loads(path.read_text())
     path.write_text(json.dumps({key: value for key, value in about.items() if key != name}))
-    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is some study
+    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is taken for a study
     assert only(runs).state == expected
     assert expected == "unfinished" or only(runs).note.startswith(f"config.json is damaged: there is no {name} in it.")
 

@@ -1,4 +1,4 @@
-"""The page: all that was found, the paper beside ours, and nothing that runs or reaches out."""
+"""The page: it shows everything found and the paper's numbers beside ours; it runs nothing and fetches nothing."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ def made(tmp_path, *sections):
 
 
 def plain(text):
-    """As it is read."""
+    """Return the text as a reader sees it."""
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
 
 
@@ -40,14 +40,14 @@ def test_a_report_from_folders_to_the_page(runs, tmp_path, capsys):
     assert f"otpe: {runs.path / 'c-broken'}: damaged. section.json is damaged" in said.err
     text = out.read_text()
     assert "<h1>Mine &amp; ours</h1>" in text
-    assert plain(text).count("The a-study") == 3, "in the contents, the overview and its section"
+    assert plain(text).count("The a-study") == 3, "it is in the contents, the overview and its section"
     assert "not finished" in text
     links = re.findall(r'href="([^"#]+)"', text)
     assert len(links) == 3 + 1 + 3 + 1
     assert all((out.parent / link).is_file() for link in links if link != "data:,")
     before = fingerprints(out.parent)
     assert report(runs.path, out, "Mine & ours") == out
-    assert fingerprints(out.parent) == before, "the same bytes again"
+    assert fingerprints(out.parent) == before, "the bytes are reproducible"
 
 
 def test_the_page_fetches_and_runs_nothing(tmp_path):
@@ -67,7 +67,7 @@ def test_the_page_fetches_and_runs_nothing(tmp_path):
     assert "<script>alert" not in text
     assert text.count("<script>") == text.count("<style>") == 1
     assert not re.search(r"(src|href)=\"(https?:|//)", text)
-    assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "but for the name of SVG"
+    assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "except the namespace of SVG"
 
 
 def test_the_security_policy_allows_only_our_style_and_script(tmp_path):
@@ -84,7 +84,7 @@ def test_the_security_policy_allows_only_our_style_and_script(tmp_path):
         assert rules.pop(rule) == f"'sha256-{hashed}'"
     assert {*rules.values()} == {"'none'"}
     tags = re.findall(r"<[a-zA-Z][^>]*>", text)
-    assert sum(" class=" in tag for tag in tags) > 100, "those of matplotlib are there"
+    assert sum(" class=" in tag for tag in tags) > 100, "the styles of matplotlib are present"
     attributes = [name for tag in tags for name in re.findall(r'\s([\w-]+)(?==["\w])', re.sub('"[^"]*"', '"', tag))]
     assert not [name for name in attributes if name == "style" or name.startswith("on")]
 
@@ -113,7 +113,7 @@ def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
     assert "Differences are ours less the paper's." in overview
     assert "Differences" not in plain(made(tmp_path, section(figures=[], against=[]))), (
-        "where there is nothing to compare"
+        "there is nothing to compare"
     )
     for percent in (True, False):
         assert words.difference(Against(what="", rule="", paper=0.5, ours=0.49999, percent=percent)).startswith("+0.0")
@@ -124,7 +124,7 @@ def test_differences_from_the_paper_are_in_the_overview(tmp_path):
     overview = made(tmp_path, told).split("</tbody>")[0]
     assert '<span class="apart">coarser, other recordings &lt;i&gt;</span>' in overview
     assert from_json(to_json(told)).apart == ["coarser", "other recordings <i>"]
-    assert '"apart"' not in to_json(section()), "as it was before there was any"
+    assert '"apart"' not in to_json(section()), "pages without differences are as before"
 
 
 def test_left_out_items_are_not_called_finished(runs, tmp_path, capsys):
@@ -139,12 +139,12 @@ def test_left_out_items_are_not_called_finished(runs, tmp_path, capsys):
     assert "1 section: 1 left out." in text
     assert "finished" not in plain(text.split("</style>")[1].split("<script>")[0])
     assert '<p class="note">Not run: there are no &lt;recordings&gt;.</p>' in text
-    assert '"left_out"' not in to_json(section()), "as it was before there was any"
+    assert '"left_out"' not in to_json(section()), "pages without differences are as before"
 
 
 def test_differences_use_both_standard_deviations():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
-    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "only our σ"
     assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
     for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
         assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
@@ -170,7 +170,7 @@ def test_numbers_are_formatted_for_reading():
 def test_missing_numbers_are_shown_as_missing(tmp_path):
     text = plain(made(tmp_path, section(figures=[figure(LINES)])))
     assert "1 value not a number, left as gaps: F-OTPE in “Accuracy”." in text
-    assert "OSTL not a number" in text, "in the table"
+    assert "OSTL not a number" in text, "shown in the table"
 
 
 def test_the_page_shows_command_settings_machine_and_remarks(tmp_path):
@@ -225,7 +225,7 @@ def test_ids_and_file_names_are_unique(tmp_path):
     text = made(tmp_path, double, double)
     ids = re.findall(r' id="([^"]+)"', text + made(tmp_path / "own", section("overview", figures=[], tables=[])))
     own = {"top", "theme", "contents", "overview", "tip"}
-    assert len(set(ids)) + len(own) == len(ids), "twice are only those that a page has itself"
+    assert len(set(ids)) + len(own) == len(ids), "only ids of the page itself occur twice"
     assert "overview--2" in ids
     assert "The study (study)" in plain(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -1,4 +1,4 @@
-"""What a run measures and keeps along the way: alignment with BPTT, and weights."""
+"""What a run records during training: alignment with BPTT, and weights."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_weights_are_saved_at_the_start_at_intervals_and_at_the_end(tmp_path):
     half = config.out / "snapshots" / ".step.partial"
     half.touch()
     prepared(replace(config, resume=True)).folder.close()
-    assert not half.exists(), "what a killed run had begun to write"
+    assert not half.exists(), "the half-written file of a killed run"
 
 
 def test_snapshots_are_written_before_the_checkpoint_that_follows(tmp_path, monkeypatch):

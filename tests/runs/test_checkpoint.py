@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run, bit for bit, or a sentence that says how to go on."""
+"""Checkpoints restore the state of a run bit for bit, or are refused with a sentence that says how to go on."""
 
 import errno
 import re
@@ -29,7 +29,7 @@ class Noise(NamedTuple):
 
 
 def noisy():
-    """An optimizer that keeps a random key, as optax.noisy_sgd does, and a mean of 16 bits."""
+    """An optimizer whose state has a random key, as in optax.noisy_sgd, and a 16-bit mean."""
 
     def init(params):
         return Noise(jax.random.key(7), jax.tree.map(lambda p: jnp.zeros_like(p, jnp.bfloat16), params))
@@ -42,7 +42,7 @@ def noisy():
 
 
 def some_state(optimizer=None, seed=0):
-    """Of two seeds, without any program."""
+    """Return a run state of two networks, made without compiling."""
     rng = np.random.default_rng(seed)
     params = ({"kernel": jnp.asarray(rng.standard_normal((2, 3, 2)), jnp.float32)},)
     opt_state = jax.vmap((optimizer or optax.adamax(0.1)).init)(params)
@@ -87,7 +87,7 @@ def test_only_the_last_few_checkpoints_are_kept(tmp_path):
 
 
 def test_checkpoints_are_ordered_by_number(tmp_path):
-    """Names have 10 digits, and more from step 10,000,000,000 on: the checkpoint of a stream after 4.4 days."""
+    """Names have 10 digits, and more from step 10,000,000,000 on."""
     numbers = [9, 9_999_999_998, 9_999_999_999, 10_000_000_000, 10_000_000_001]
     for number in numbers:
         path = tmp_path / checkpoint.name(number)
@@ -99,11 +99,11 @@ def test_checkpoints_are_ordered_by_number(tmp_path):
     assert checkpoint.newest(tmp_path, last=numbers[-2]) == tmp_path / checkpoint.name(numbers[-2])
     assert checkpoint.advice(path).endswith("from the one before it, step-10000000000.safetensors.")
     (tmp_path / "step-x.safetensors").touch()
-    assert checkpoint.newest(tmp_path) == path, "other files are none"
+    assert checkpoint.newest(tmp_path) == path, "other files are no checkpoints"
 
 
 def test_a_file_of_a_later_step_does_not_remove_checkpoints(unfinished, finished):
-    """What was just saved is never removed, and a run does not go on from a step that it does not have."""
+    """The newest save is never removed, and a run does not resume from a step beyond its length."""
     stray = unfinished / "checkpoints" / checkpoint.name(9_999_999_999)
     stray.write_bytes(b"what is this?")
     folder = unfinished / "checkpoints" / checkpoint.name(1)
@@ -120,7 +120,7 @@ def resumed(folder):
 
 
 def damages(folder):
-    """The newest checkpoint, its content, and what lies beside it."""
+    """Return the newest checkpoint, its content, and the other files of the folder."""
     newest = checkpoint.newest(folder / "checkpoints")
     others = {name: known for name, known in fingerprints(folder).items() if not name.endswith(newest.name)}
     return newest, newest.read_bytes(), others
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_another_run_is_refused(unfinished):
 
 @contextmanager
 def files_no_larger_than(size):
-    """A disk that is full sooner than usual, for this process."""
+    """Simulate a full disk: limit the size of files of this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -225,7 +225,7 @@ def test_a_full_disk_stops_with_a_sentence(unfinished, trained, capsys):
         said,
     )
     assert "Traceback" not in said
-    assert fingerprints(unfinished / "checkpoints") == before, "also nothing half-written is left"
+    assert fingerprints(unfinished / "checkpoints") == before, "no half-written file remains either"
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 0
     assert state(unfinished) == state(trained.folder)
 

@@ -1,4 +1,4 @@
-"""The commit of the source in a run's folder: right in every kind of checkout, and no program of a repository runs."""
+"""The commit recorded in a run's folder is right in every kind of checkout. Reading it runs no program of a repository."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from otpe.runs import folder
 def git(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))  # no settings of whoever runs the tests
+    monkeypatch.setenv("HOME", str(tmp_path))  # without the git settings of the user
 
     def run(*args, cwd=tmp_path / "repo"):
         command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *map(str, args)]
@@ -24,7 +24,7 @@ def git(tmp_path, monkeypatch):
 
 @pytest.fixture
 def source(tmp_path, git, monkeypatch):
-    """Source with two files, in a repository with one commit."""
+    """Return a source folder with two files, in a repository with one commit."""
     place = tmp_path / "repo" / "src" / "package"
     (place / "inner").mkdir(parents=True)
     (place / "__init__.py").write_text("one\n")
@@ -53,7 +53,7 @@ def test_local_changes_are_marked(source, git):
         assert commit() == clean + "+"
         back()
         assert commit() == clean
-    (source / "__init__.py").write_bytes(b"one\r\n")  # as git checks it out on Windows
+    (source / "__init__.py").write_bytes(b"one\r\n")  # with the line endings of a checkout on Windows
     (source / "__pycache__").mkdir()
     (source.parent / "beside.py").write_text("not ours")
     assert commit() == clean
@@ -96,7 +96,7 @@ def test_source_at_the_repository_root_is_found(tmp_path, git, monkeypatch):
 
 
 def test_source_in_no_commit_has_no_commit(source, git, tmp_path, monkeypatch):
-    """Such as an environment inside of somebody's repository."""
+    """Such as a virtual environment inside another repository."""
     for place in ("repo/ignored/package", "outside/package"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "__init__.py").write_text("")
@@ -113,7 +113,7 @@ def test_git_environment_variables_are_ignored(source, git, tmp_path, monkeypatc
 
 
 def test_no_program_of_the_repository_runs(source, git, tmp_path):
-    """Git runs these when it compares files with a commit, or looks for what it does not have."""
+    """Git runs such programs when it compares files with a commit, or looks for missing objects."""
     marker, repo = tmp_path / "marker", tmp_path / "repo"
     clean = git("rev-parse", "HEAD")
     program = tmp_path / "program"
@@ -126,7 +126,7 @@ def test_no_program_of_the_repository_runs(source, git, tmp_path):
     for name in settings:
         git("config", name, program)
     git("config", "core.hooksPath", tmp_path / "hooks")
-    (source / "__init__.py").write_text("one\n")  # the same, but git has to look
+    (source / "__init__.py").write_text("one\n")  # the same content with another time, so git must compare
     os.utime(source / "__init__.py", (1, 1))
     assert commit() == clean
     assert not marker.exists()

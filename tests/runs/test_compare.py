@@ -35,13 +35,13 @@ def config(tmp_path_factory):
 
 
 def run(config, data):
-    """These data under the name of known ones, so that the command can go on with them."""
+    """Run the comparison with these data under the name of a known dataset, so that the command can resume it."""
     return compare.prepared_comparison(config, Own(data=data))()
 
 
 @pytest.fixture(scope="module")
 def compared(config, data):
-    """The results, and what the programs were given at the start of each run."""
+    """Return the results, and the arguments of the first program call of each run."""
     begun, advance = [], loop.advance
     with pytest.MonkeyPatch.context() as patch:
 
@@ -67,7 +67,7 @@ def test_all_rules_start_from_the_same_state(compared, data):
         assert (other.view.net, other.batch) == (recipe.view.net, recipe.batch)
         jax.tree.map(np.testing.assert_array_equal, same_networks, networks)
         jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
-    assert [other.every for other, *_ in begun] == [1, 1, 3], "offline has no use for it"
+    assert [other.every for other, *_ in begun] == [1, 1, 3], "offline training does not use it"
 
 
 def test_each_rule_has_a_run_folder(compared, config):

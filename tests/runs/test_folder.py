@@ -1,4 +1,4 @@
-"""The run folder: who may work in it, and what of it survives."""
+"""The run folder: which process may use it, and what survives damage."""
 
 import fcntl
 import json
@@ -121,11 +121,11 @@ KINDS = {
 @pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
 def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
-    """It is refused at once: what a link leads to stays as it is, and no pipe is waited for."""
+    """It is refused at once: the target of a link is unchanged, and a pipe is not waited for."""
     target = tmp_path / "precious"
     target.write_text("mine")
     KINDS[what](tmp_path / name, target)
-    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # else code that opens it hangs
+    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # otherwise code that opens the pipe would hang
     message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
     with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
         folder.Folder(tmp_path, lock, ["{}\n"]).settle()
@@ -153,7 +153,7 @@ def test_a_link_in_a_run_folder_gets_a_sentence(finished, no_training, tmp_path,
 
 def test_metrics_after_the_checkpoint_are_measured_again(unfinished, trained):
     metrics = unfinished / "metrics.jsonl"
-    whole = metrics.read_text().replace("1", "2")  # not those that are kept
+    whole = metrics.read_text().replace("1", "2")  # the lines up to the checkpoint stay
     metrics.write_text(
         metrics.read_text()[: metrics.read_text().rindex('{"step": 12')] + whole[whole.rindex('{"step"') :]
     )
@@ -275,5 +275,5 @@ def test_another_version_gives_a_warning_and_is_recorded(unfinished, monkeypatch
     assert after == before
     assert resumed == {name: began[name] for name in ("versions", "commit", "platform", "device")} | {"step": 8}
     (unfinished / "result.json").unlink()
-    otpe.train(replace(TINY, out=unfinished, resume=True))  # the same versions again: no warning
+    otpe.train(replace(TINY, out=unfinished, resume=True))  # with the same versions again there is no warning
     assert json.loads(path.read_text())["resumed"] == [resumed]

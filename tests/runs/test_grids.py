@@ -1,4 +1,4 @@
-"""Runs on data whose time steps have several axes: moving shapes, and grids of one's own."""
+"""Runs on data whose time steps have several axes: moving shapes, and user grids."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ def test_moving_shapes_from_the_command_line(tmp_path, capsys):
 
 
 def test_named_moving_shapes_equal_the_dataset_given_by_hand(tmp_path):
-    """The named dataset and the same one given by hand, validation and test drawn alike."""
+    """The named dataset and the same one given by hand. Validation and test samples are drawn alike."""
     named = otpe.train(replace(SHAPES, out=tmp_path / "named"))
     data = moving_shapes(size=12, time_steps=5, noise=0.01)
     own = otpe.train(replace(SHAPES, out=tmp_path / "own", dataset="mine"), data=otpe.Splits(data, data, data))
@@ -51,7 +51,7 @@ def test_named_moving_shapes_equal_the_dataset_given_by_hand(tmp_path):
 
 
 def test_a_grid_is_flattened_for_dense_layers(tmp_path):
-    """Runs of before, when a grid was made of units in one row, have the same data and go on."""
+    """Older runs, in which a grid was a row of units, have the same data and can be resumed."""
     config = replace(TINY, dataset="mine")
     data = splits()
     flat = otpe.Splits(*(part.flat() for part in data))
@@ -70,7 +70,7 @@ def test_a_grid_is_flattened_for_dense_layers(tmp_path):
 @partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
 @dataclass(frozen=True)
 class OfBefore:
-    """A dataset as the contract was before: it has units, and no shape."""
+    """A dataset with the older contract: it has units, but no shape."""
 
     spikes: Any
     steps, units, names = 5, 8, ("a", "b", "c")

@@ -1,4 +1,4 @@
-"""What goes wrong quietly is told: numbers that are not finite, layers that are silent or never stop."""
+"""Silent failures are reported: non-finite numbers, and layers that never spike or always spike."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WILD = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24, c
 
 
 def first_step_that_is_not_finite(config):
-    """By the plainest loop there is."""
+    """Find this step with a plain loop."""
     net, data = otpe.dense([8, 3], threshold=0.3), task.named(config).train
     optimizer = optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
     params = net.init(jax.random.fold_in(random_key(config.seed), 2**31), jnp.float32)
@@ -33,11 +33,11 @@ def first_step_that_is_not_finite(config):
     return None
 
 
-@pytest.mark.filterwarnings("ignore:step")  # such weights are silent, too
+@pytest.mark.filterwarnings("ignore:step")  # such weights also give silent layers
 def test_divergence_names_the_step_and_keeps_the_last_good_state(tmp_path, capsys):
     out, step = tmp_path / "run", first_step_that_is_not_finite(WILD)
     assert step > 8
-    assert step % 4 != 0, "in the middle of a block, or nothing has to be found"
+    assert step % 4 != 0, "the step must be inside a block, or the test is trivial"
     assert cli.main(["train", *arguments(WILD, out=out)]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     newest = checkpoint.newest(out / "checkpoints")
@@ -71,7 +71,7 @@ def test_a_silent_network_is_reported_once(tmp_path, capsys):
         "step 12: hidden layer 1 never spikes",
         "step 12: the output layer never spikes: the network is silent, and silence counts as wrong",
     ]
-    assert len(result.metrics) == 3, "each of them saw it"
+    assert len(result.metrics) == 3, "every evaluation saw it"
     assert result.test_accuracy == [0.0]
     assert cli.main(["train", *arguments(silent, out=tmp_path / "cli")]) == 0
     assert capsys.readouterr().err.count("otpe: warning: step 12: ") == 2
@@ -79,7 +79,7 @@ def test_a_silent_network_is_reported_once(tmp_path, capsys):
 
 @pytest.mark.parametrize("width", [6, 41, 47], ids="{} neurons".format)
 def test_a_layer_that_always_spikes_is_reported_once(width):
-    """As measured: a mean of ones is not always one."""
+    """The measured mean of ones is not always exactly one."""
     mean = float(jax.jit(lambda x: x.mean())(jnp.ones(width, jnp.float32)))
     said = []
     guard = guards.RateGuard(guards.layer_names(3), said.append)

@@ -1,4 +1,4 @@
-"""Runs that go on with more steps, and runs that begin with given weights."""
+"""Runs that are extended with more steps, and runs that start with given weights."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from otpe.runs import folder, snapshots
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-    """A finished run of 8 steps; the fixture `trained` has 12 of the same."""
+    """A finished run of 8 steps. The fixture `trained` has 12 steps of the same run."""
     return otpe.train(replace(TINY, steps=8, out=tmp_path_factory.mktemp("short") / "run")).folder
 
 
@@ -36,12 +36,12 @@ def test_an_extended_run_equals_the_longer_run(eight, trained, capsys):
     assert (about["steps"], about["made_longer"]) == (12, [{"from": 8, "to": 12}])
     before = fingerprints(eight)
     assert otpe.train(replace(TINY, out=eight, resume=True)).steps == 12
-    assert fingerprints(eight) == before, "it is finished"
+    assert fingerprints(eight) == before, "the run is finished"
 
 
 def test_a_killed_extension_of_a_run_loses_nothing(eight, trained):
     about = json.loads((eight / "config.json").read_text())
-    (eight / "config.json").write_text(json.dumps(about | {"steps": 12}))  # and result.json is that of 8 steps
+    (eight / "config.json").write_text(json.dumps(about | {"steps": 12}))  # result.json is still that of 8 steps
     otpe.train(replace(TINY, out=eight, resume=True))
     assert state(eight) == state(trained.folder)
 
@@ -69,7 +69,7 @@ def test_an_extra_evaluation_of_the_shorter_run_gives_a_warning(tmp_path, traine
 
 
 def test_a_config_of_an_earlier_version_is_read(finished, unfinished, trained):
-    """Without the settings that are new, and without the shape of the data."""
+    """Such a config lacks newer settings and the shape of the data."""
     new = "conv conv_kernel conv_stride conv_pool neuron leak_to current_leak adaptation_leak adaptation_strength learn_leak"
     new += " learn_current_leak learn_adaptation_leak readout start loss rate rate_weight data_shape data_classes"
     for path in (finished, unfinished):

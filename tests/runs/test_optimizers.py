@@ -19,7 +19,7 @@ from otpe.training.optimizer import ByValue
 
 
 def rates(**settings):
-    """The learning rate of every mini-batch of a run."""
+    """Record the learning rate of every mini-batch of a run."""
     config = replace(TINY, learning_rate=0.5, **settings)
     _, schedule = optimizer(config)
     return np.array([config.learning_rate * schedule(step) for step in range(config.steps)])
@@ -60,7 +60,7 @@ def test_every_optimizer_learns(name):
     params = two_steps(optimizer(config)[0], case, config.learning_rate)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
-    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "compiles once"
+    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "it compiles once"
     assert ByValue(optimizer(config)[0]) == ByValue(optimizer(replace(config, learning_rate=2e-3))[0]), "for all rates"
     other = replace(config, optimizer="sgd" if name == "adam" else "adam")
     assert ByValue(optimizer(config)[0]) != ByValue(optimizer(other)[0])
@@ -89,7 +89,7 @@ def test_optimizer_settings_mean_the_same_as_in_optax(what):
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
 def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
-    """Also where samples end early, and the rest of the time steps makes no update."""
+    """Also when samples end early, so that the remaining time steps make no update."""
     made = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
     config = replace(
         TINY, optimizer="sgd", schedule="linear", final_rate=0.5, hidden=(), steps=3, eval_every=2, mode=mode, out=tmp_path / "run"
@@ -99,6 +99,6 @@ def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
         plain = Schedule.__call__
         patch.setattr(Schedule, "__call__", lambda self, step: heard.append(step) or plain(self, step))
         otpe.train(replace(config, dataset="mine"), data=otpe.Splits(made, made, made))
-    assert heard, "the schedule was asked"
+    assert heard, "the schedule was called"
     arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
     np.testing.assert_allclose(arrays["opt_state.rate"], [0.5 * config.learning_rate], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Networks, rules, losses and data of a user's own, and all the kinds of network that settings describe."""
+"""User networks, rules, losses and data, and all kinds of network that settings can describe."""
 
 import json
 import warnings
@@ -23,11 +23,11 @@ MEMBRANE = otpe.network(
 
 
 def stretched(logits, target):
-    """A loss of one's own."""
+    """A user's loss."""
     return (jnp.abs(logits - jax.nn.one_hot(target, logits.shape[-1])) ** 1.5).mean(-1)
 
 
-# Networks by settings
+# Networks from settings
 
 
 def test_dense_networks_from_settings_equal_otpe_dense():
@@ -64,7 +64,7 @@ def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
     )
     config = replace(config, learn_leak="layer", rate=0.1, rate_weight=0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # membranes are no rates: nothing is silent
+        warnings.simplefilter("error", UserWarning)  # membranes are not rates, so no layer counts as silent
         result = otpe.train(config, data=splits())
     assert result.net == settings.network(config, SHAPE, 3)
     again = otpe.load(tmp_path / "a")
@@ -96,11 +96,11 @@ def test_the_command_line_sets_neuron_readout_and_loss(tmp_path):
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 0
 
 
-# Everything of one's own, everywhere
+# User parts in every command
 
 
 def test_user_parts_work_in_every_command(tmp_path):
-    """A map, a neuron, a loss, a rule, and data on a grid."""
+    """A user's map, neuron, loss and rule, and data on a grid."""
     own = {"net": MINE, "loss": stretched, "data": splits()}
     for again in (False, True):
         config = otpe.TrainConfig(**CONFIG, mode="online", out=tmp_path / "train", resume=again)
@@ -138,7 +138,7 @@ def test_a_network_described_by_the_folder_is_not_given_again(tmp_path):
     assert warm.net == MEMBRANE
 
 
-# Rules by their own names
+# User rules by name
 
 
 def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
@@ -173,7 +173,7 @@ WRONG = {
 def test_incompatible_parts_are_refused_before_a_folder_is_made(kind, tmp_path, request):
     change, own, message = WRONG[kind]
     if kind == "a loss of a vector":
-        request.getfixturevalue("monkeypatch").undo()  # it is traced
+        request.getfixturevalue("monkeypatch").undo()  # this check traces the network
     if kind == "real targets":
         own = {"data": splits(jnp.zeros(24, jnp.float32))}
     with pytest.raises((ValueError, TypeError), match=message):

@@ -1,4 +1,4 @@
-"""Rare turns of a run: other strides than it was begun with, a stop at its very end, a terminal that has gone away."""
+"""Rare events: a run resumed with other block lengths, a stop at its very end, a terminal that was closed."""
 
 import io
 import os
@@ -19,7 +19,7 @@ from otpe.runs.own import describe
 
 
 def test_a_run_resumes_with_other_block_lengths(trained, tmp_path, monkeypatch):
-    """As on a GPU, for a run that was stopped at step 1 on a CPU."""
+    """Resume with the block lengths of a GPU a run that was stopped at step 1 on a CPU."""
     out = otpe.train(replace(TINY, out=tmp_path / "run", checkpoint_seconds=0, keep=9)).folder
     (out / "result.json").unlink()
     first, *later = checkpoint.everything(out / "checkpoints")
@@ -79,7 +79,7 @@ def test_training_continues_when_warnings_cannot_be_written(tmp_path, monkeypatc
 
 
 def test_a_diverging_rule_does_not_stop_the_others(tmp_path, capsys):
-    """Weight decay alone makes weights infinite offline; online, at a smaller rate, it does not."""
+    """Weight decay alone makes weights infinite offline, but not online with its smaller rate."""
     wild = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24)
     line = ["compare", *arguments(wild, out=tmp_path / "all"), "--rules", "ottt", "--modes", "offline", "online"]
     assert cli.main([*line, "--online-learning-rate", "1e-9"]) == 1

@@ -1,4 +1,4 @@
-"""What `otpe train` and `otpe.train` say to settings that make no sense."""
+"""Error messages of `otpe train` and `otpe.train` for invalid settings."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ from otpe import cli, networks
 from otpe.datasets import SpikeBatch, from_arrays
 from otpe.runs import config, settings
 
-SMALL = arguments(TINY)  # for what is told only once the data is there
+SMALL = arguments(TINY)  # for messages that need the data
 BAD = [
     (["--dataset", "sdh"], r"dataset 'sdh' is not known. Did you mean 'shd'\? Expected one of: 't-randman'"),
     (["--rule", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
@@ -157,7 +157,7 @@ def made(units=8, classes=3, recordings=10):
 
 
 class Foreign:
-    """Has all that a dataset has, but JAX does not know it."""
+    """Has all methods of a dataset, but is not registered as a JAX pytree."""
 
     steps, units, names = 6, 8, ("a", "b", "c")
 
@@ -168,7 +168,7 @@ class Foreign:
 @partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
 @dataclass(frozen=True)
 class Own:
-    """A grid [2, 2, 2] of somebody's own, who is wrong about its shape."""
+    """A user's grid [2, 2, 2] with a wrong `shape`."""
 
     spikes: jax.Array
     steps, shape, names = 6, (8,), ("a", "b", "c")
@@ -232,7 +232,7 @@ def test_a_batch_larger_than_the_recordings_is_refused(tmp_path, monkeypatch, ca
 
 @pytest.mark.usefixtures("no_training")
 def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # the user who runs the tests may have all permissions
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Mean and σ, where numbers may be missing; curves of at most so many points."""
+"""Mean and σ when numbers may be missing; curves with a limited number of points."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_missing_numbers_do_not_count():
     np.testing.assert_array_equal(spread.std(values, 0), [0, NAN, 1])
     np.testing.assert_array_equal(spread.mean(values, 1), [2, 5])
     assert spread.mean(values) == 3
-    assert spread.std(values) == pytest.approx(np.sqrt(8 / 3)), "of the population"
+    assert spread.std(values) == pytest.approx(np.sqrt(8 / 3)), "σ of the population"
 
 
 def test_the_mean_of_nothing_is_nan_without_a_warning(recwarn):
@@ -26,7 +26,7 @@ def test_the_mean_of_nothing_is_nan_without_a_warning(recwarn):
 def test_text_has_mean_and_standard_deviation():
     assert spread.text([0.25, 0.75]) == "0.500 ± 0.250"
     assert spread.text([0.25, NAN], 1) == "0.2 ± 0.0"
-    assert spread.text([0.25]) == "0.250", "one has no σ"
+    assert spread.text([0.25]) == "0.250", "a single number has no σ"
 
 
 def test_a_long_curve_becomes_means_of_neighbours():

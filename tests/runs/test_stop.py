@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the state is saved, and the run goes on as if nothing had happened."""
+"""Ctrl-C and SIGTERM: the state is saved, and the resumed run gives the same result as one without interruption."""
 
 import os
 import re
@@ -19,11 +19,11 @@ LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What comes out when nobody interferes."""
+    """Return the final state of a run without interruption."""
     return state(otpe.train(replace(LONG, out=tmp_path_factory.mktemp("whole") / "run")).folder)
 
 
-# In a process: the signal comes while a block runs. Before a second one, which may be all the rest on a fast machine.
+# Runs in a process: the signal comes while the first block runs. On a fast machine, a second block could be all the rest.
 SIGNALLED = """
 import os, sys
 from otpe import cli
@@ -67,7 +67,7 @@ def test_a_signalled_process_saves_and_exits(number, status, tmp_path, whole):
 
 @pytest.fixture
 def pressed(monkeypatch):
-    """Ctrl-C as soon as step 4 is done, while the next block runs. How often programs were called, by step."""
+    """Press Ctrl-C after step 4, while the next block runs. Record how often programs were called, by step."""
     calls, advance = [], loop.advance
 
     def watched(recipe, train, valid, networks, before, strides, when):
@@ -87,7 +87,7 @@ def test_ctrl_c_waits_for_the_running_block(pressed, tmp_path, trained, capsys):
         otpe.train(replace(TINY, out=out, checkpoint_seconds=0))
     assert signal.getsignal(signal.SIGINT) is before
     assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
-    assert pressed == [0, 0, 1, 4], "one of them compiles only"
+    assert pressed == [0, 0, 1, 4], "one of the calls only compiles"
     assert steps_of(out) == [4, 8]
     assert checkpoint.newest(out / "checkpoints").stem == "step-0000000008"
     otpe.train(replace(TINY, out=out, resume=True))

@@ -1,4 +1,4 @@
-"""Files of a run that are not as they were written: each is read, or refused with a sentence that names it."""
+"""Altered files of a run: each is read, or refused with a sentence that names it."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_altered_json_files_of_a_run_are_refused(name, finished):
     refused = strange.refusals(read, [*strange.texts(made), *strange.TEXTS], name)
     assert refused >= {"config.json": 150, "result.json": 60, "metrics.jsonl": 5}[name]
     strange.refusals(lambda text: read(text, front_door=True), strange.texts(made, 20), finished)
-    if name != "metrics.jsonl":  # what cannot be read of metrics is measured again
+    if name != "metrics.jsonl":  # metrics that cannot be read are measured again
         strange.refusals(lambda text: read(text, front_door=True), strange.TEXTS[-4:], name)
 
 
@@ -84,7 +84,7 @@ def test_missing_weights_are_reported(finished):
 
 
 def written(path, arrays, about):
-    """A file whose hash is right, whatever is said in it."""
+    """Write a file with a correct hash and any metadata."""
     tensors.write(path, "", arrays, {})
     said = tensors._header(path, path.read_bytes()) | {"about": about, "sha256": tensors._hash(about, arrays)}
     size = int.from_bytes(path.read_bytes()[:8], "little")

@@ -1,4 +1,4 @@
-"""`otpe.train` learns what a loop by hand learns, and reports what is so."""
+"""`otpe.train` learns what a loop written by hand learns, and reports correct numbers."""
 
 import json
 import struct
@@ -16,7 +16,7 @@ from otpe import cli
 from otpe.runs import loop, task
 from otpe.runs.train import prepared
 
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32, in another order of operations
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32 with another order of operations
 
 
 def assert_close(given, wanted):
@@ -24,7 +24,7 @@ def assert_close(given, wanted):
 
 
 def draws(seed, count):
-    """The mini-batches of an exam."""
+    """Return the mini-batches of an evaluation."""
     data = task.named(TINY).train
     return [data.batch(seed, i, TINY.batch) for i in range(count)]
 
@@ -32,7 +32,7 @@ def draws(seed, count):
 def test_offline_training_equals_a_loop_by_hand(trained):
     wanted = by_hand.train(TINY, task.named(TINY), TINY.seed)
     best = trained.best_step[0]
-    assert 0 < best < TINY.steps, "or nothing is said about which parameters are kept"
+    assert 0 < best < TINY.steps, "otherwise the test does not show which parameters are kept"
     assert_close(trained.params[0], wanted.params[best])
     for line in trained.metrics:
         step, params = line["step"], wanted.params[line["step"]]
@@ -85,7 +85,7 @@ def test_the_result_has_all_documented_fields(trained):
     assert found.keys() >= set(promised.split())
     assert (found["rule"], found["mode"], found["dataset"], found["steps"]) == ("otpe", "offline", "t-randman", 12)
     assert found["loss"] == trained.metrics[-1]["loss"]
-    assert found["seconds"] == pytest.approx(12 / found["steps_per_second"], abs=6e-4), "in milliseconds"
+    assert found["seconds"] == pytest.approx(12 / found["steps_per_second"], abs=6e-4), "rounded to milliseconds"
     assert steps_of(trained.folder) == [4, 8, 12]
     assert str(trained).startswith("otpe offline: test accuracy 0.")
 
@@ -124,7 +124,7 @@ def test_folders_that_cannot_be_loaded_are_refused(finished, unfinished, tmp_pat
     assert otpe.load(finished, net=own).net is own
 
 
-# Recordings of unequal lengths, in mini-batches that do not divide their number; two networks side by side
+# Recordings of unequal lengths, in mini-batches that do not divide their number, with two networks at once
 
 
 ONLINE = {"mode": "online", "rule": "otpe", "every": 5, "learning_rate": 0.003}
@@ -170,7 +170,7 @@ def test_training_on_recordings_of_unequal_lengths(mode, recorded, request):
             np.testing.assert_allclose(line["valid_accuracy"][i], by_hand.accuracy(wanted.net, params, valid))
         tested = by_hand.accuracy(wanted.net, result.params[i], test)
         assert result.test_accuracy[i] == pytest.approx(tested)
-        assert 6 * tested == pytest.approx(round(6 * tested)), "each of 6 recordings once"
+        assert 6 * tested == pytest.approx(round(6 * tested)), "each of the 6 recordings counts once"
 
 
 def test_networks_side_by_side_train_as_alone(offline, recorded):
@@ -180,7 +180,7 @@ def test_networks_side_by_side_train_as_alone(offline, recorded):
         np.testing.assert_allclose(one["valid_loss"][0], both["valid_loss"][1], **TOLERANCE)
         np.testing.assert_allclose(one["rates"][0], both["rates"][1], **TOLERANCE)
     differ = [np.abs(np.subtract(a, b)).max() for a, b in zip(*map(jax.tree.leaves, offline.params), strict=True)]
-    assert max(differ) > 0.01, "each has weights and mini-batches of its own"
+    assert max(differ) > 0.01, "each network has its own weights and mini-batches"
 
 
 def test_rates_are_spikes_per_neuron_and_valid_step(online, recorded):
@@ -207,7 +207,7 @@ def test_moved_files_count_as_the_same_data(offline, recorded, tmp_path):
 
 
 def scalars(folder):
-    """All of (name, step, value) in the events of a folder."""
+    """Return every (name, step, value) in the event files of a folder."""
     event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
     found = []
     for path in sorted(folder.glob("events*")):

@@ -1,4 +1,4 @@
-"""Figures are described here, and drawn elsewhere: nothing is drawn in these tests."""
+"""Studies describe figures and another module draws them: nothing is drawn in these tests."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from otpe.charts import draw
 
 @pytest.fixture(autouse=True, scope="module")
 def drawn():
-    """What was handed over to be drawn: figure and folder."""
+    """Record the figures and folders that would be drawn."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draw, "draw", lambda figure, folder: found.append((figure.name, folder)) or [])

@@ -1,4 +1,4 @@
-"""`otpe align`: the rules' gradients beside BPTT's, from the command to the section."""
+"""`otpe align`: the rules' gradients compared with BPTT's, from the command to the section."""
 
 from dataclasses import fields, replace
 
@@ -22,7 +22,7 @@ CONFIG = AlignConfig(
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The folder, and what the command has printed."""
+    """Return the folder and the output of the command."""
     out = tmp_path_factory.mktemp("align") / "run"
     with pytest.MonkeyPatch.context() as patch:
         said = []

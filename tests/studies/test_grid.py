@@ -1,4 +1,4 @@
-"""The points of a sweep: what may be swept, what each point is called, what contradicts itself."""
+"""The points of a sweep: which settings can be swept, names of points, and contradictions."""
 
 import re
 from dataclasses import fields
@@ -34,7 +34,7 @@ def test_points_are_all_combinations_of_values_rules_and_modes():
     assert len(found) == 3 * 2 * 2
     assert left_out == ["bptt cannot learn online"]
     assert (found[-1].run.slope, found[-1].run.leak, found[-1].run.mode) == (10.0, 0.5, "online")
-    assert found[-1].run.steps == TINY.steps, "what is not swept is as it was"
+    assert found[-1].run.steps == TINY.steps, "settings that are not swept stay unchanged"
     assert found[-1].run.resume
 
 

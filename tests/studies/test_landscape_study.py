@@ -1,4 +1,4 @@
-"""`otpe landscape`: from training to the plane, its numbers and its section."""
+"""`otpe landscape`: from training to the plane, the numbers and the section."""
 
 import re
 from dataclasses import fields, replace
@@ -41,7 +41,7 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def study(config):
-    """What was seen, the section, and what was trained on."""
+    """Return the measured landscape, the section, and the training data."""
     prepared = landscape.prepared_landscape(config)
     return (*prepared(), prepared.comparison)
 

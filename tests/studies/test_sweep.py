@@ -1,4 +1,4 @@
-"""`otpe sweep`: what is finished is not run again, what diverges is recorded, what is known is on disk."""
+"""`otpe sweep`: finished points are not run again, diverged points are recorded, and results are on disk at once."""
 
 import json
 import re
@@ -24,14 +24,14 @@ DATA, NAMED = object(), task.named
 
 
 def accuracies(config):
-    """Of a run that was not trained: told by its settings."""
+    """Accuracies of a run that was not trained, computed from its settings."""
     base = config.leak / 2 + config.slope / 100 + (config.rule == "ottt") / 10
     return [base, base + 0.02]
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The runs that would have been trained. One whose name is in `diverging` diverges, one in `stopping` is stopped."""
+    """Record the runs that would be trained. Runs named in `diverging` diverge, runs named in `stopping` are stopped."""
 
     class Ran(list):
         diverging, stopping, data = set(), set(), []
@@ -48,7 +48,7 @@ def ran(monkeypatch):
         def __call__(self):
             config, name = self.config, self.config.out.name
             found.append(name)
-            assert (self.verb, self.home) == ("sweep", config.out.parent), "how to go on, when it is stopped"
+            assert (self.verb, self.home) == ("sweep", config.out.parent), "a stopped run must say how to resume"
             if name in found.diverging:
                 raise guards.DivergedError("step 3: weights or loss are not finite any more")
             if name in found.stopping:
@@ -104,7 +104,7 @@ def test_a_diverged_point_is_recorded_and_not_repeated(ran, tmp_path):
     assert section.remarks == [f"{line}." for line in result.diverged]
     assert "7 of 8 runs" in section.lead
     again = sweep.sweep(replace(CONFIG, out=out, resume=True))
-    assert len(ran) == 8, "neither what is finished nor what has diverged"
+    assert len(ran) == 8, "neither finished nor diverged points run again"
     np.testing.assert_array_equal(again.accuracy, result.accuracy)
 
 
@@ -173,7 +173,7 @@ def test_data_is_made_once_for_all_points_that_share_it(ran, tmp_path, monkeypat
 
 
 def result_over(axes, accuracy, rules=("bptt", "ottt")):
-    """A result with these accuracies of points, by rule and values."""
+    """Return a sweep result with these accuracies, by rule and values."""
     points, names = [], [*axes]
     for rule in rules:
         for where in np.ndindex(*map(len, axes.values())):
@@ -228,7 +228,7 @@ def test_the_best_point_is_chosen_by_validation():
 
 
 def test_a_sweep_from_end_to_end(tmp_path, capsys, monkeypatch):
-    """The command trains what `otpe train` would, and does it once."""
+    """The command trains the same as `otpe train`, and only once."""
     out = tmp_path / "s"
     small = replace(TINY, hidden=(), steps=4, eval_every=4)
     line = [
