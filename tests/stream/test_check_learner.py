@@ -1,4 +1,4 @@
-"""The checks of learners hold for every rule, and each of them can fail."""
+"""Learners of every rule pass the checks, and each check finds a broken learner."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ def make(rule="otpe", **settings):
     return otpe.StreamLearner(NET, rule, optax.sgd(0.5), **settings)
 
 
-@pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py has the others
+@pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py checks the other rules
 def test_learners_of_all_rules_pass(rule):
     otpe.testing.check_learner(lambda: make(rule))
 
@@ -25,7 +25,7 @@ def test_a_learner_that_updates_every_few_steps_passes():
 
 
 class Broken:
-    """A learner around another."""
+    """A learner that wraps another one."""
 
     def __init__(self, inner=None):
         self.inner, self.net = make() if inner is None else inner, NET
@@ -139,7 +139,7 @@ def test_broken_learners_are_found(kind, words):
 
 def test_a_learner_without_a_network_passes_with_given_sizes():
     class Counting:
-        """Predicts what came most often."""
+        """Predicts the most frequent label."""
 
         def __init__(self, counts=None):
             self.counts = np.zeros(3) if counts is None else counts

@@ -1,4 +1,4 @@
-"""The example of a changing world: what it says of a curve, and that a learner lives through it."""
+"""The example of a changing world: its summary of a curve, and that learners run through all changes."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def test_the_summary_of_a_change_has_before_worst_end_and_recovery(drift):
     assert told["swap"] == {"before": 1.0, "worst": 0.2, "end": 0.96, "steps": 3 * 320}
     assert told["die"] == {"before": 0.96, "worst": 0.94, "end": 0.94, "steps": 0}
     lost = drift.told({320 * (i + 1): a for i, a in enumerate([1.0, 1.0, 0.2, 0.3, 0.9, 1, 1, 1])}, changes, size)
-    assert lost["swap"]["steps"] is None, "what comes after the next change is no recovery from this one"
+    assert lost["swap"]["steps"] is None, "a rise after the next change is no recovery from this one"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_learner_and_its_frozen_copy_run_through_all_changes(drift, monkeypatc
     assert found["frozen"][0]["4 classes swap"]["before"] == first, "the same network until the first change"
     assert {path.name for path in (tmp_path / "figure").iterdir()} == {"drift.svg", "drift.png", "drift.csv"}
     rows = (tmp_path / "figure" / "drift.csv").read_text().splitlines()
-    assert [sum(f",{name}," in row for row in rows) for name in found] == [6, 6], "every 20 of 120 sequences"
+    assert [sum(f",{name}," in row for row in rows) for name in found] == [6, 6], "one point every 20 of 120 sequences"
     assert "sensors shift" in (tmp_path / "figure" / "drift.svg").read_text()
     assert "| OTPE |" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Events to time steps, against counting by hand and against the frames of recordings."""
+"""Events to time steps, compared with counting by hand and with the frames of recordings."""
 
 import itertools
 import tracemalloc
@@ -18,7 +18,7 @@ EVENTS = [(0.001, 3), (0.0099, 3, 1), (0.02, 0), (0.049, 4, 2)]
 
 
 def told(steps):
-    """Time, counts, label and reset of each, as plain numbers."""
+    """Return time, counts, label and reset of each step, as plain numbers."""
     return [(round(s.time, 6), s.x.tolist(), s.label, s.reset) for s in steps]
 
 
@@ -58,11 +58,11 @@ def test_a_step_is_returned_as_soon_as_its_bin_ends():
     binner = Binner(2, 0.5)
     assert [len(list(binner.add(t, 0))) for t in (0.1, 0.4, 0.5, 0.6, 2.0)] == [0, 0, 1, 0, 3]
     assert told(binner.reset()) == [(2.0, [1, 0], -1, False)]
-    assert list(binner.reset()) == [], "nothing came since"
+    assert list(binner.reset()) == [], "no event came since"
 
 
 def test_time_can_advance_without_spikes():
-    """So a silent stream goes on, a label comes alone, and a recording begins at 0."""
+    """So a silent stream continues, a label can come without spikes, and a recording starts at 0."""
     steps = told(Binner(1, 1.0).steps([(0, None), (1.5, 0), (2.0, None, 4), (3.0, None)]))
     assert steps == [(0, [0], -1, True), (1, [1], -1, False), (2, [0], 4, False), (3, [0], 4, False)]
 
@@ -81,7 +81,7 @@ def test_binary_and_pooled_counts():
 
 
 def test_large_times_in_seconds_fall_into_the_right_bins():
-    """Bins by floats would go wrong: 1.001 s, times a million, is a hair below 1,001,000 µs."""
+    """Binning by floats would be wrong: 1.001 s times a million is slightly below 1,001,000 µs."""
     steps = list(Binner(1, 0.001).steps([(1.7e9 + k / 1000, 0) for k in range(2000)]))
     assert [s.x[0] for s in steps] == [1] * 2000
 
@@ -202,7 +202,7 @@ def test_without_classes_any_label_fits():
 
 
 def test_memory_does_not_grow_over_long_silences():
-    """A long silence among the events too: its steps come one at a time."""
+    """Also for a long silence between events: its steps are made one at a time."""
     binner = Binner(50, 0.001, max_gap=100.0)
     steps = binner.steps(itertools.chain([(0.0, 0)], ((50.0 + k * 1e-4, k % 50) for k in itertools.count())))
     tracemalloc.start()

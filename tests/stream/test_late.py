@@ -1,4 +1,4 @@
-"""Labels that come late: the network of now predicts, and what is learned is what labels in time would have taught."""
+"""Late labels: the current network predicts, and learning equals that of a learner with labels in time."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from otpe.stream.learner import StreamLearner
 NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((64, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 64)
-DELAY, SECOND = 16, 32  # the second sequence begins there; all are multiples of a block, so that few are compiled
+DELAY, SECOND = 16, 32  # start of the second sequence. All lengths are multiples of a block, so that few programs are compiled
 
 
 def learner(**more):
@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def in_time(steps, labels=Y, **more):
-    """A learner whose labels are there at once, after so many steps."""
+    """Return a learner whose labels come at once, after this number of steps."""
     one = learner(**more)
     one.learn_many(X[:SECOND], labels[:SECOND])
     one.reset()
@@ -31,7 +31,7 @@ def in_time(steps, labels=Y, **more):
     return one
 
 
-@pytest.mark.parametrize("every", [3, 4])  # a sequence ends in the middle of a group, and with one
+@pytest.mark.parametrize("every", [3, 4])  # a sequence ends inside a group of steps, and at its end
 def test_late_labels_give_the_weights_of_a_learner_with_timely_labels(every):
     late = learner(delay=DELAY, every=every)
     losses = late.learn_many(X[:SECOND], Y[:SECOND]).losses
@@ -40,7 +40,7 @@ def test_late_labels_give_the_weights_of_a_learner_with_timely_labels(every):
     expected = learner(every=every)
     assert same(in_time(64 - DELAY, every=every).params, late.params)
     assert not same(in_time(64, every=every).params, late.params)
-    assert np.isnan(losses[:DELAY]).all(), "nothing has waited long enough"
+    assert np.isnan(losses[:DELAY]).all(), "no step has waited long enough"
     np.testing.assert_allclose(
         losses[DELAY:SECOND], expected.learn_many(X[: SECOND - DELAY], Y[: SECOND - DELAY]).losses
     )
@@ -55,16 +55,16 @@ def test_label_late_equals_passing_labels_at_once():
         if i >= 5:
             late.label_late(Y[i - 5], ago=5)
     for one, other in zip(*map(jax.tree.leaves, (in_time(64 - DELAY).params, late.params)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)  # programs of their own, rounded in their own way
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)  # another program, which rounds differently
     assert late.labelled == 59
     late.label_late(Y[62:64])
     late.label_late(Y[61], ago=2)
     late.label_late(3, ago=2)
-    assert late.labelled == 62, "one that is told anew is not counted twice"
+    assert late.labelled == 62, "a label given again is not counted twice"
 
 
 def test_the_current_network_predicts():
-    """Membranes and scores know all steps, weights only what is learned."""
+    """Membranes and scores include all steps, weights only the learned ones."""
     late, frozen = learner(delay=DELAY), learner()
     told = late.learn_many(X[:DELAY], Y[:DELAY])
     seen = frozen.observe_many(X[:DELAY])
@@ -82,7 +82,7 @@ def test_a_save_between_steps_and_blocks_keeps_waiting_labels(tmp_path):
     whole = many.learn_many(X, Y)
     scores = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        if i in (3, 40):  # before anything was learned, and after
+        if i in (3, 40):  # before and after the first update
             one = StreamLearner.load(one.save(tmp_path / "learner"))
         if i == 20:
             one, left = one.clone(), one

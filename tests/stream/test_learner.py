@@ -1,4 +1,4 @@
-"""`otpe.StreamLearner`: the same numbers however the steps are handed over, and all of it goes into a file and back."""
+"""`otpe.StreamLearner`: numbers do not depend on how steps are passed, and a file holds the complete learner."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def looped(learner, xs, labels):
-    """Step by step: scores before learning, and losses."""
+    """Learn step by step. Return scores before learning, and losses."""
     told = []
     for x, label in zip(xs, labels, strict=True):
         scores = learner.predict_one(x)
@@ -33,7 +33,7 @@ def looped(learner, xs, labels):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_learn_one_learn_many_and_an_online_pass_agree(rule):
-    xs, ys = (X, Y) if rule == "otpe" else (X[:32], Y[:32])  # 40 steps are programs of two lengths, 32 of one
+    xs, ys = (X, Y) if rule == "otpe" else (X[:32], Y[:32])  # 40 steps need programs of two lengths, 32 steps need one
     one, many = StreamLearner(NET, rule, optax.adam(0.01), seed=3), StreamLearner(NET, rule, optax.adam(0.01), seed=3)
     start, optimizer = one.params, optax.adam(0.01)
     told, block = looped(one, xs, ys), many.learn_many(xs, ys)
@@ -43,7 +43,7 @@ def test_learn_one_learn_many_and_an_online_pass_agree(rule):
     start = jax.tree.map(jnp.asarray, start)
     losses = []
     params, state = start, optimizer.init(start)
-    # A pass knows one label per sample, so there is one pass of the same label, and the learner sees it too.
+    # A pass takes one label per sample. So there is one pass with one label, and the learner gets it at every step.
     same_label = StreamLearner(NET, rule, optimizer, seed=3)
     params, state, losses = otpe.online_pass(
         NET, params, state, xs[:, None], np.array([2]), rule=rule, optimizer=optimizer, traces="dense"
@@ -51,7 +51,7 @@ def test_learn_one_learn_many_and_an_online_pass_agree(rule):
     found = same_label.learn_many(xs, 2)
     np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
     assert relative_error(same_label.params, params) < 1e-5
-    assert relative_error(same_label.params, start) > 1e-3, "something was learned"
+    assert relative_error(same_label.params, start) > 1e-3, "the weights must change"
 
 
 def test_updates_after_every_few_steps_equal_an_online_pass():
@@ -62,12 +62,12 @@ def test_updates_after_every_few_steps_equal_an_online_pass():
         NET, params, optimizer.init(params), X[:, None], np.array([1]), optimizer=optimizer, every=7, traces="dense"
     )
     learner.learn_many(X, 1)
-    assert relative_error(learner.params, params) > 1e-6, "five steps have not made an update yet"
+    assert relative_error(learner.params, params) > 1e-6, "after five steps there is no update yet"
     learner.reset()
     assert relative_error(learner.params, params) < 1e-5
     before = learner.params
     learner.reset()
-    assert same(before, learner.params), "nothing is left"
+    assert same(before, learner.params), "no gradient is left over"
 
 
 def test_steps_without_a_label_change_the_state_but_not_the_weights():

@@ -1,4 +1,4 @@
-"""What `otpe.StreamLearner` refuses, and with which words; nothing is lost."""
+"""Input that `otpe.StreamLearner` refuses, and the messages. The learner's state does not change."""
 
 import jax
 import numpy as np
@@ -121,7 +121,7 @@ def test_weights_that_are_no_longer_finite_are_reported_at_their_step(rate, ever
 
 def test_a_single_non_finite_weight_is_found_within_a_step_or_a_block():
     def update(updates, state, params=None):
-        """Spoils one weight in the third update, and no bias."""
+        """Make one weight non-finite in the third update, but no bias."""
         first, *rest = updates
         return (
             first._replace(kernel=first.kernel.at[2, 3].add(jax.numpy.where(state == 2, np.inf, 0))),

@@ -1,4 +1,4 @@
-"""What the page shows, against the blocks that were told, and in memory that does not grow."""
+"""The content of the live page, compared with the blocks that were passed; its memory does not grow."""
 
 import json
 import sys
@@ -70,7 +70,7 @@ def test_only_every_fourth_of_many_units_is_shown():
     now = as_json(live)
     assert (now["raster"]["units"], now["raster"]["every"]) == (700, 4)
     assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in made.steps]
-    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "of all units"
+    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "over all units"
 
 
 def test_accuracy_is_that_of_the_score():
@@ -98,7 +98,7 @@ def test_accuracy_is_that_of_the_score():
 def test_the_curve_always_ends_at_the_current_step():
     live, score = Live(SIZES, clock=Clock()), Prequential(3)
     feed(live, score, block(10, labelled=0.0))
-    assert as_json(live)["curve"] == [[], [], []], "no label, no accuracy"
+    assert as_json(live)["curve"] == [[], [], []], "without labels there is no accuracy"
     feed(live, score, block(10, right=1.0))
     feed(live, score, block(10, right=0.0, first=1))
     now = as_json(live)
@@ -125,7 +125,7 @@ def test_the_page_has_speed_latency_and_the_end():
     assert ms["p99"] == pytest.approx(np.percentile(np.arange(1, 201) / 1000, 99))
     clock.now += 30
     now = as_json(live)
-    assert (now["idle"], now["speed"] < 10) == (30.0, True), "a stream that pauses"
+    assert (now["idle"], now["speed"] < 10) == (30.0, True), "the stream pauses"
     live.end("All steps are taken.")
     live.end("a second reason")
     clock.now += 30
@@ -151,7 +151,7 @@ def test_the_size_of_the_page_stays_constant():
             sizes.append(len(json.dumps(live.now())))
     now = live.now()
     assert len(now["memory"]["course"]) <= vitals.POINTS
-    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], "from the beginning to the end"
+    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], "the curve covers the whole stream"
     assert max(sizes) < 12_000
     assert now["latency"]["blocks"] == vitals.BLOCKS
 
@@ -170,7 +170,7 @@ def test_memory_falls_back_to_its_peak_or_to_none(monkeypatch, tmp_path):
 
 
 class Interrupted(Prequential):
-    """Somebody reads while this is looked at, in the middle of a block."""
+    """Starts a reader while the score is read, in the middle of a block."""
 
     @property
     def curve(self):
@@ -187,7 +187,7 @@ def test_readers_never_see_half_a_block():
     score.live = Live(SIZES)
     feed(score.live, score, made)
     score.reader.join(5)
-    assert score.early == [], "it waits"
+    assert score.early == [], "the reader waits"
     assert score.read == [[step.label for step in made.steps]]
 
 

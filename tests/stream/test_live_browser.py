@@ -1,4 +1,4 @@
-"""The live page in a browser: all of it is there, it goes on by itself, says when it cannot, and asks nobody else."""
+"""The live page in a browser: it is complete, updates itself, says when it cannot, and asks no other server."""
 
 import time
 
@@ -42,7 +42,7 @@ def shows(browser, name, text):
 
 
 class Stream:
-    """Its time goes on with its blocks only, so that on a slow machine it does not seem to pause."""
+    """Its time advances only with its blocks, so that it does not seem to pause on a slow machine."""
 
     def __init__(self, title, steps):
         self.time, self.score = 0.0, Prequential(5)
@@ -68,7 +68,7 @@ def test_the_live_page_in_a_browser(browser):
         assert browser.evaluate("document.querySelectorAll('#rates li').length") == 3
         assert browser.evaluate(HOVER).startswith("Step 64: window ")
         stream.feed(1000)
-        assert shows(browser, "steps", "1,0641,064 with a label") is True, "it goes on by itself"
+        assert shows(browser, "steps", "1,0641,064 with a label") is True, "it updates itself"
         figures = [[name, True, True] for name in ("curve", "inputs", "outputs", "course")]
         assert browser.evaluate(FIGURES) == figures
 
@@ -76,7 +76,7 @@ def test_the_live_page_in_a_browser(browser):
         time.sleep(0.4)
         asked = server.counts["served"]
         time.sleep(0.6)
-        assert server.counts["served"] == asked, "nobody looks, nobody asks"
+        assert server.counts["served"] == asked, "a hidden page sends no requests"
         browser.evaluate(HIDE.format("false"))
 
         assert browser.evaluate(PAPER) == "rgb(255, 255, 255)"
@@ -90,7 +90,7 @@ def test_the_live_page_in_a_browser(browser):
         browser.open(server.url, width=375, height=700, features=DARK)
         assert shows(browser, "state", "live") is True
         assert browser.evaluate(PAPER) == "rgb(21, 23, 27)"
-        assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone"
+        assert browser.evaluate(OVERFLOW) == 0, "no horizontal scrolling on a phone"
         assert browser.evaluate(FIGURES) == figures
         assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
         stream.live.end("All steps are taken.")
@@ -102,7 +102,7 @@ def test_the_page_says_when_its_stream_is_gone(browser):
     with serve(Stream("first", 64).live) as server:
         browser.open(server.url)
         assert shows(browser, "state", "live") is True
-        server._stop()  # as if it had been killed
+        server._stop()  # as if the server had been killed
         assert shows(browser, "state", "connection lost") is True
         assert "last numbers that came" in browser.evaluate(TEXT.format("why"))
         with serve(Stream("second", 20).live, port=server.port):

@@ -1,7 +1,7 @@
-"""Learners that version 0.1 saved before neurons were open: they load, and go on as that version did.
+"""Learners saved by version 0.1, before user neurons: they load and continue as in that version.
 
-The files in tests/golden/learners were written by commit d403745, with 12 steps of `stream` behind them. The numbers
-are what that commit's `learn_many` gave for the same 12 steps again.
+Commit d403745 wrote the files in tests/golden/learners after 12 steps of `stream`. The numbers
+are the results of that commit's `learn_many` for the same 12 steps again.
 """
 
 from pathlib import Path

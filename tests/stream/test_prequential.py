@@ -1,4 +1,4 @@
-"""Predict, then learn: accuracy along a stream, against counting by hand, and against a loop of single steps."""
+"""Predict, then learn: accuracy along a stream, compared with counting by hand and with a loop of single steps."""
 
 import json
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def test_the_score_equals_counting_by_hand(pairs, window, points, cuts):
     table = np.array(pairs, int).reshape(-1, 2)
     for block in np.split(table, sorted(cuts)):
         many.add_many(*block.T)
-    assert same(one, many), "in any blocks"
+    assert same(one, many), "the block size does not matter"
     right, confusion = by_hand(pairs, window)
     assert (one.steps, one.labelled, one.right) == (len(pairs), len(right), sum(right))
     if right:
@@ -53,7 +53,7 @@ def test_the_score_equals_counting_by_hand(pairs, window, points, cuts):
     np.testing.assert_array_equal(one.right_of, [sum(r for r, y in zip(right, labels, strict=True) if y == c) for c in range(CLASSES)])  # fmt: skip
     curve = one.curve
     assert len(curve.steps) <= points
-    assert list(curve.labelled[-1:]) == ([len(right)] if right else []), "the present is its last point"
+    assert list(curve.labelled[-1:]) == ([len(right)] if right else []), "the last point is the current step"
     places = [i + 1 for i, (_, y) in enumerate(pairs) if y >= 0]
     for i, (steps, labelled) in enumerate(zip(curve.steps, curve.labelled, strict=True)):
         assert curve.accuracy[i] == pytest.approx(np.mean(right[:labelled]))
@@ -82,7 +82,7 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     about, arrays = score.parts()
     assert sum(array.nbytes for array in arrays.values()) < 200_000
     assert len(json.dumps(about)) < 1000
-    assert score.confusions(1) == [(17, -1, 30)], "what should be 17 was silent 30 times"
+    assert score.confusions(1) == [(17, -1, 30)], "class 17 gave no spikes 30 times"
     with pytest.raises(
         ValueError, match=r"classes is 6,000, and a table of all confusions is made for at most 1,000. U"
     ):
@@ -91,7 +91,7 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
 
 
 def test_a_score_saved_in_the_first_format_is_read():
-    """As otpe 0.1 wrote it."""
+    """The state as otpe 0.1 wrote it."""
     score, old = Prequential(3, window=4, points=5), Prequential(3, window=4, points=5)
     pairs = [(0, 0), (1, 0), (2, 2), (-1, 1), (0, 0), (1, 1)]
     for predicted, label in pairs:
@@ -119,7 +119,7 @@ def test_long_curves_are_thinned_evenly():
 
 def test_whole_sequences_are_decided_at_their_end():
     score = Prequential(3, window=2)
-    score.reset()  # nothing came
+    score.reset()  # no spikes
     for predicted, labels in [
         ([0, 1], [1, 1]),
         ([1, 0], [1, 1]),
@@ -129,12 +129,12 @@ def test_whole_sequences_are_decided_at_their_end():
     ]:
         score.add_many(predicted, labels)
         score.reset()
-    assert (score.sequences, score.sequences_right) == (4, 2), "the third had no label, the fifth its own earlier"
+    assert (score.sequences, score.sequences_right) == (4, 2), "the third sequence has no label, the fifth an earlier one"
     assert score.sequence_accuracy == 0.5
-    assert score.window_sequence_accuracy == 0.5  # silence is wrong, then right
+    assert score.window_sequence_accuracy == 0.5  # first no spikes (wrong), then right
     assert score.accuracy == pytest.approx(2 / 7)
     score.reset()
-    assert score.sequences == 4, "a second reset ends nothing"
+    assert score.sequences == 4, "a second reset ends no sequence"
 
 
 @given(stream, stream)
@@ -184,7 +184,7 @@ def test_a_sequence_without_spikes_has_no_decision():
 
 
 class Told:
-    """A learner that predicts what x says, and remembers what it was told."""
+    """A learner that predicts the content of x, and records its calls."""
 
     net = SimpleNamespace(classes=2)
 
@@ -204,7 +204,7 @@ class Told:
 
 
 def made_up(labels, resets, answers):
-    eye = np.eye(3, dtype=np.float32)[:, :2]  # the third: silence
+    eye = np.eye(3, dtype=np.float32)[:, :2]  # the third step has no spikes
     return [Step(eye[a], y, float(i), i in resets) for i, (y, a) in enumerate(zip(labels, answers, strict=True))]
 
 
@@ -217,7 +217,7 @@ def test_the_learner_is_reset_between_sequences():
     assert learner.calls == ["reset", [0, 1], [1], "reset", [0, -1], [1, 0]]
     assert (score.steps, score.labelled, score.right) == (7, 6, 4)
     assert score.window_accuracy == pytest.approx(2 / 3)
-    assert (score.sequences, score.sequences_right) == (2, 1), "the last one ends with the stream"
+    assert (score.sequences, score.sequences_right) == (2, 1), "the last sequence ends with the stream"
     assert [(step.time, predicted) for step, predicted, _ in seen] == list(enumerate([0, 1, -1, 1, 1, 1, 0]))
     np.testing.assert_array_equal(seen[2][2], [0, 0])
 
@@ -241,7 +241,7 @@ def test_between_blocks_learner_and_score_have_seen_the_same():
         assert (score.steps, len(block.steps)) == (n, 1)
         if n == 5:
             break
-    assert score.sequences == 1, "the second is still running"
+    assert score.sequences == 1, "the second sequence still runs"
     assert len([call for call in learner.calls if call != "reset"]) == 5
 
 

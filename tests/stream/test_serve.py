@@ -1,4 +1,4 @@
-"""The server of the live page: what it says to browsers, and that nothing else disturbs anybody."""
+"""The server of the live page: its answers to browsers, and that other clients disturb nothing."""
 
 import base64
 import contextlib
@@ -50,7 +50,7 @@ def ask(server, path="/now", method="GET", **headers):
 
 
 def raw(server, content, wait=10.0):
-    """All that is answered to these bytes."""
+    """Return the complete answer to these bytes."""
     said = b""
     with (
         contextlib.suppress(ConnectionError, TimeoutError),
@@ -79,7 +79,7 @@ def test_the_server_sends_the_page_and_the_current_state(server, live):
     for tag, rule in (("style", "style-src"), ("script", "script-src")):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
         hashed = base64.b64encode(hashlib.sha256(content).digest()).decode()
-        assert policy[rule] == f"'sha256-{hashed}'", "nothing else may run"
+        assert policy[rule] == f"'sha256-{hashed}'", "no other script or style is allowed"
     assert not re.search(rb"https?:|//[a-z]|@import|url\(", page), "nothing is fetched from elsewhere"
 
     status, headers, content = ask(server, "/now")
@@ -186,7 +186,7 @@ def test_clients_that_disconnect_do_no_harm(server, capfd):
         link = socket.create_connection(("127.0.0.1", server.port))
         link.sendall(asked)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        link.close()  # not a word of farewell
+        link.close()  # close with a reset, without a goodbye
     assert ask(server)[0] == 200
     assert until(lambda: not server._open)
     assert capfd.readouterr() == ("", "")
@@ -206,10 +206,10 @@ def test_slow_clients_are_disconnected(live, monkeypatch, capfd):
     monkeypatch.setattr(serve, "LONGEST", 0.5)
     monkeypatch.setattr(serve, "SILENCE", 0.2)
     with serve.serve(live) as server:
-        assert raw(server, b"GET /now HT") == b"", "one that falls silent"
+        assert raw(server, b"GET /now HT") == b"", "a client that stops sending"
         assert until(lambda: server.counts == {"lost": 1})
         with socket.create_connection(("127.0.0.1", server.port), 5) as link:
-            assert until(lambda: sent_away(link)), "one that is never silent for long"
+            assert until(lambda: sent_away(link)), "a client that keeps sending a few bytes"
         assert until(lambda: not server._open)
     assert capfd.readouterr() == ("", "")
 
@@ -241,7 +241,7 @@ def test_the_number_of_connections_is_limited(server):
     assert until(lambda: len(server._open) == serve.CONNECTIONS)
     assert raw(server, b"") == raw(server, b"GET / HT") == b"", "at once, not after SILENCE"
     assert server.counts["refused"] == 2
-    assert ask(server)[0] == 200, "whoever needs not wait is answered"
+    assert ask(server)[0] == 200, "requests that need no waiting are answered"
     for link in links:
         link.close()
     assert until(lambda: not server._open)
@@ -252,7 +252,7 @@ ASKED = [b"GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /x HTTP/1.1\r\nH
 
 
 def test_any_number_of_clients_takes_a_small_share_of_the_time(server, monkeypatch):
-    monkeypatch.setattr(serve, "FRESH", 0.0)  # every answer is made anew
+    monkeypatch.setattr(serve, "FRESH", 0.0)  # no answer is cached
     end = time.monotonic() + 0.8
 
     def loop(content):
@@ -270,8 +270,8 @@ def test_any_number_of_clients_takes_a_small_share_of_the_time(server, monkeypat
     while time.monotonic() < end:
         time.sleep(0.01)
     spent, passed = server.cpu_seconds - before, time.monotonic() - began
-    assert spent > 0.003, "it was at work"
-    assert spent < 0.02 * passed + 0.005 + 0.015, "a fiftieth, what was saved before, and one look at all clients"
+    assert spent > 0.003, "the server must have worked"
+    assert spent < 0.02 * passed + 0.005 + 0.015, "a fiftieth, the time saved before, and one check of all clients"
     for each in threads:
         each.join(5)
     assert ask(server)[0] == 200

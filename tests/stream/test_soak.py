@@ -1,4 +1,4 @@
-"""A short soak: memory does not grow, numbers stay finite, and what goes wrong is found. And the benchmark of a stream."""
+"""A short soak: memory does not grow, numbers stay finite, and errors are found. Also the stream benchmark."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def stream(monkeypatch):
 
 
 def test_a_short_soak_does_not_grow_memory(tmp_path):
-    """In a process of its own: one that has had much memory before could hide what is lost now."""
+    """Runs in a new process: memory that was used before could hide a leak."""
     command = [
         sys.executable,
         ROOT / "benchmarks" / "soak_stream.py",
@@ -66,7 +66,7 @@ def test_the_soak_finds_growth_and_non_finite_numbers(soak, monkeypatch, capsys,
     assert stopped.value.code == 1
     (row,) = json.loads((tmp_path / "soak.json").read_text())["lives"]
     grown = (
-        "resident memory has grown by 3000 KiB, expected at most 2048"  # from the middle of the first 3 of 13 points
+        "resident memory has grown by 3000 KiB, expected at most 2048"  # growth is measured from the middle of the first 3 of 13 points
     )
     assert {"a loss is not finite", grown} <= set(row["wrong"])
     assert grown in capsys.readouterr().out
@@ -99,7 +99,7 @@ def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_
     one, many = found["rows"]
     weights = 4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4)
     assert one["parts"]["params"] == weights
-    assert one["parts"]["opt_state"] == 2 * weights + 4, "Adamax: two numbers for each weight, and a count"
+    assert one["parts"]["opt_state"] == 2 * weights + 4, "Adamax: two numbers per weight, and a counter"
     assert one["bytes_moved"] == 2 * otpe.StreamLearner(otpe.dense(small)).bytes >= 2 * sum(one["parts"].values())
     assert one["floor_us"] == pytest.approx(1e6 * one["bytes_moved"] / one["bandwidth"])
     assert many["over_floor"] == pytest.approx(1e6 / many["steps_per_second"] / many["floor_us"])

@@ -25,7 +25,7 @@ def file(tmp_path_factory):
 
 
 def cut(steps):
-    """Into sequences."""
+    """Split steps into sequences."""
     found = []
     for step in steps:
         if step.reset:
@@ -50,7 +50,7 @@ def test_recorded_steps_have_times_from_0(tmp_path):
     path = three_recordings.write(tmp_path / "train.h5")
     by_number, by_time = (cut(recordings(path, 8, b)) for b in (2, Binning(dt=0.25)))
     assert [[round(s.time, 3) for s in found] for found in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
-    assert [len(found) for found in by_time] == [3, 5, 3], "each from 0 on, as long as it lasts"
+    assert [len(found) for found in by_time] == [3, 5, 3], "each recording starts at 0 and has its own length"
     assert [s.time for s in by_time[2]] == [0, 0.25, 0.5]
 
 
@@ -62,11 +62,11 @@ def test_recordings_are_shuffled_by_seed_and_repeated_by_epochs(file):
     assert len(stored) == 6
     assert labels(epochs=2) == stored * 2
     shuffled = labels(shuffle=True, epochs=None)
-    assert len(shuffled) == 18, "for ever"
+    assert len(shuffled) == 18, "it repeats for ever"
     each = [shuffled[:6], shuffled[6:12], shuffled[12:]]
     assert all(sorted(epoch) == sorted(stored) for epoch in each)
     assert each[0] != each[1] != each[2] != stored
-    assert labels(shuffle=True, epochs=3) == shuffled, "by the seed"
+    assert labels(shuffle=True, epochs=3) == shuffled, "the order depends on the seed"
     assert labels(shuffle=True, epochs=3, seed=1) != shuffled
 
 
@@ -115,7 +115,7 @@ def test_csv_and_json_lines_give_the_same_events(text):
     for source in (io.StringIO(text), io.BytesIO(text.encode()), text.split("\n"), text.splitlines(keepends=True)):
         found = list(lines(source))
         assert found[:5] == WANTED
-        assert set(map(str, found[5:])) <= {RESET}, "an empty line at the end"
+        assert set(map(str, found[5:])) <= {RESET}, "with an empty line at the end"
 
 
 def test_the_form_of_lines_can_be_given():
@@ -167,13 +167,13 @@ def test_a_line_without_an_end_does_not_fill_the_memory():
         list(lines(endless))
     assert endless.tell() == 65_536
     assert list(lines(endless, on_bad="skip")) == [(0.3, 3, None)]
-    bad, tail = Bad("skip"), "x" * 65_536 + "0.2,2"  # which is no event, though it ends like one
+    bad, tail = Bad("skip"), "x" * 65_536 + "0.2,2"  # this is no event, although it ends like one
     assert list(lines(io.StringIO(f"0.1,1\n{tail}\n0.3,3\n{tail}"), on_bad=bad)) == [(0.1, 1, None), (0.3, 3, None)]
     assert bad.skipped == {"line": 2}
 
 
 def test_a_line_is_read_as_soon_as_it_arrives():
-    """No read-ahead: the other end waits until each event has arrived."""
+    """There is no read-ahead: the sender waits until each event has arrived."""
     read, write = os.pipe()
     arrived = threading.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""Saved learners and checkpoints of streams whose header is not as it was written, though their hash is right."""
+"""Saved learners and stream checkpoints with altered metadata and a correct hash."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
 
 
 def test_missing_newer_settings_get_their_defaults(file, out):
-    """They are newer than the run, and have their defaults."""
+    """Settings that are newer than the run get their defaults."""
     run(config(file, out))
     about = json.loads((out / "config.json").read_text())
     for name in ("changes", "frozen", "pool"):

@@ -1,4 +1,4 @@
-"""`otpe stream`: what comes out, and what is written down."""
+"""`otpe stream`: its output and its files."""
 
 import json
 import os
@@ -79,9 +79,9 @@ def test_the_report_of_a_stream(file, out, tmp_path):
     assert command[:3] == ["otpe", "stream", str(file)]
     again = config(file, tmp_path / "again")
     assert cli.main([*command[1:], "--out", str(again.out)]) == 0
-    assert run(replace(again, resume=True)).score.state() == score.state(), "the command does it again"
+    assert run(replace(again, resume=True)).score.state() == score.state(), "the command in the report repeats the run"
     panel = found.section.figures[0].panels[0]
-    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), "six digits are written"
+    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), "numbers are written with six digits"
     assert ["labelled", score.labelled] in found.section.tables[0].rows
 
 

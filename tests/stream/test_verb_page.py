@@ -1,4 +1,4 @@
-"""`otpe stream --serve`: the page is there while the stream runs, and a port in use is told before anything begins."""
+"""`otpe stream --serve`: the page is available while the stream runs. A port in use is reported before the start."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def file(tmp_path):
 
 
 class Looking:
-    """A watcher that looks at the page, as it is at the end of a block."""
+    """A watcher that requests the page at the end of each block."""
 
     def __init__(self, line):
         self.line, self.seen = line, []
@@ -35,27 +35,27 @@ class Looking:
 
 @pytest.fixture
 def said(monkeypatch):
-    """What is told meanwhile."""
+    """Record the messages during the stream."""
     found = []
     monkeypatch.setattr("otpe.stream.command.display.Line.say", lambda self, text: found.append(text))
     return found
 
 
 def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypatch):
-    for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # it is asked after every block
+    for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # the page is requested after every block
         monkeypatch.setattr(serve, name, value)
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
     looking = Looking(said)
     prepared.watchers.append(looking)
     result, live = prepared(), prepared.page.live
-    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block but this one"
+    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block except the current one"
     assert looking.seen[-1]["title"] == f"{file}, otpe"
     assert [size for _, size, _ in looking.seen[-1]["rates"]] == [UNITS, 6, CLASSES]
     last = live.now()
     assert last["score"]["steps"] == result.place.steps
     assert last["why"] == "The stream is over."
     assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
-    with pytest.raises(OSError, match="refused"):  # nobody answers any more
+    with pytest.raises(OSError, match="refused"):  # the server has stopped
         Looking(said)()
 
 

@@ -1,4 +1,4 @@
-"""`otpe stream` stops, is killed, breaks, and goes on as if nothing had happened."""
+"""`otpe stream` is stopped, killed or fails, and resumes with the same result as without interruption."""
 
 import errno
 import json
@@ -32,7 +32,7 @@ def result(out):
 
 
 def asked_for(which, path):
-    """Each kind of source that can be read again."""
+    """Return the settings for each kind of source that can be read again."""
     if which == "text":
         messy = path / "messy.csv"
         messy.write_text("".join(line if i % 7 else f"what\n{line}" for i, line in enumerate(events())))
@@ -57,12 +57,12 @@ def test_a_stopped_and_resumed_stream_gives_the_same_bits(which, tmp_path, monke
     at = int(checkpoint.newest(asked.out / "checkpoints").stem.removeprefix("step-"))
     assert not (asked.out / "result.json").exists()
     with (asked.out / "metrics.jsonl").open("a") as metrics:
-        metrics.write('{"step": 1000000}\n')  # of a life that was killed before it could save
+        metrics.write('{"step": 1000000}\n')  # from a process that was killed before it could save
     capsys.readouterr()
     assert cli.main(["stream", "--resume", "--out", str(asked.out)]) == 0
     said = capsys.readouterr().err
     assert f"Going on after step {at}: the source is read again up to there." in said
-    assert "Skipped" not in said, "what was skipped before is not told again"
+    assert "Skipped" not in said, "events skipped before are not reported again"
     assert known(asked.out) == known(whole)
     measured = [json.loads(line)["step"] for line in (asked.out / "metrics.jsonl").read_text().splitlines()]
     assert measured == sorted(set(measured))
@@ -117,7 +117,7 @@ def test_a_killed_and_resumed_stream_gives_the_same_bits(tmp_path, out):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Opens standard input anew, with this in it."""
+    """Replace standard input by one with this content."""
 
     def type_in(content):
         reads, into = os.pipe()
@@ -133,7 +133,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
     running.stdin.write("".join(events(50)).encode() + b"nonsense\n0.3,")
     running.stdin.flush()
     told = next(line for line in running.stderr if b"warning" in line)
-    assert b"Skipped: line 51 is 'nonsense'" in told, "all that came has been read"
+    assert b"Skipped: line 51 is 'nonsense'" in told, "all lines that arrived are read"
     assert (out / "checkpoints" / checkpoint.name(16)).exists()
     running.send_signal(signal.SIGINT)
     said = running.stderr.read().decode()
@@ -143,7 +143,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
     assert f"stopped after step 20, and saved. {dropped} Go on with: otpe stream --resume --out {out} " in said
     assert "Traceback" not in said
     assert "Fatal" not in said
-    for more in (1, 2):  # as often as one likes, also after an end
+    for more in (1, 2):  # any number of times, also after the end
         typed("".join(events(50)) + "nonsense\n")
         assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
         assert (result(out)["step"], result(out)["skipped"]) == (20 + 20 * more, {"line": 1 + more})
@@ -173,7 +173,7 @@ def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed
 def test_lines_after_one_that_breaks_standard_input_are_counted(out):
     running = process("-", *SHAPE, *NET, "--on-bad", "raise", "--out", str(out), stdin=subprocess.PIPE)
     running.stdin.write("".join(events(20)).encode() + b"who?\n0.3,1,1\n0.4,1,1\n")
-    running.stdin.flush()  # and it stays open
+    running.stdin.flush()  # and standard input stays open
     said = running.stderr.read().decode()
     assert running.wait(timeout=60) == 1
     running.stdin.close()
@@ -219,7 +219,7 @@ def test_a_closed_standard_input_is_refused(out, monkeypatch, capsys):
     assert not out.exists()
 
 
-# What goes wrong
+# Errors
 
 
 def test_a_stream_with_a_bad_event_is_saved_first(file, out, capsys):
@@ -238,7 +238,7 @@ def test_a_stream_with_a_bad_event_is_saved_first(file, out, capsys):
     [
         (lambda rows: rows[:30], "ends after step 12, but this run has taken 36 from it"),
         (lambda rows: ["0.000,11,0\n", *rows[1:]], "has other steps than those, but this run has taken 36 from it"),
-        (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # between two time steps
+        (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # a change between two time steps
     ],
 )
 def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp_path, capsys):
@@ -253,7 +253,7 @@ def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp
     assert known(out) == before
     moved = tmp_path / "moved.csv"
     moved.write_text("".join(rows))
-    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "where it lies is no matter"
+    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "the folder of the file does not matter"
 
 
 def test_a_full_disk_stops_with_a_sentence(file, out, capsys, monkeypatch):
@@ -305,7 +305,7 @@ def test_weights_that_are_not_finite_end_the_stream_at_their_block(sound, last, 
     with pytest.raises(FloatingPointError, match=message):
         job()
     newest = checkpoint.newest(out / "checkpoints")
-    assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "which refuses weights that are not finite"
+    assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "load refuses weights that are not finite"
 
 
 def test_a_stream_of_many_classes_can_be_saved(tmp_path):

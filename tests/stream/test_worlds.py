@@ -1,4 +1,4 @@
-"""Worlds that change: what changes, when, and what does not."""
+"""Worlds that change: what changes, when, and what stays."""
 
 from itertools import islice
 
@@ -24,7 +24,7 @@ def labels_of(steps):
 
 def test_classes_are_swapped_between_two_sequences():
     steps = worlds.changing(sequences([0, 1, 2, 0]), worlds.Swap(at=4, classes=(0, 1)))
-    assert labels_of(steps) == [0] * 3 + [1] * 3 + [2] * 3 + [1] * 3, "in the middle of the second nothing changes"
+    assert labels_of(steps) == [0] * 3 + [1] * 3 + [2] * 3 + [1] * 3, "nothing changes inside the second sequence"
     steps = worlds.changing(sequences([0, 1, 2]), worlds.Swap(at=0, classes=(0, 1, 2)))
     assert labels_of(steps) == [1] * 3 + [2] * 3 + [0] * 3
 
@@ -42,14 +42,14 @@ def test_sensors_die_and_shift():
     assert found[::3] == [[0, 1, 2, 3], [3, 0, 1, 2]]
     dead = worlds.Die(at=0, share=0.25, seed=1).dead(100)
     assert len(dead) == 25
-    assert np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=1).dead(100)), "always the same"
+    assert np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=1).dead(100)), "the same sensors every time"
     assert not np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=2).dead(100))
 
 
 def test_a_new_class_appears():
     given = [2, 0, 2, 1, 2]
     assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=3, label=2)))[::3] == [0, 2, 1, 2]
-    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], "counted as seen"
+    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], "the position counts only the steps that are shown"
 
 
 def test_the_given_stream_is_not_changed():
@@ -111,7 +111,7 @@ def test_a_stream_without_sequences_changes_where_the_label_changes():
     assert labels_of(steps)[::3] == [0, 1, 1, 0]
     steps = list(worlds.changing(endless([2, 0, 2]), worlds.Appear(at=1, label=2)))
     assert labels_of(steps)[::3] == [0, 2]
-    assert [step.reset for step in steps] == [True] + [False] * 5, "what begins a sequence is not left out with it"
+    assert [step.reset for step in steps] == [True] + [False] * 5, "the reset is kept when the first step of a sequence is removed"
 
 
 def test_appear_uses_the_class_number_before_any_swap():
@@ -120,13 +120,13 @@ def test_appear_uses_the_class_number_before_any_swap():
 
 
 def test_changes_apply_to_recorded_files(tmp_path):
-    file = tiny_events.make(tmp_path / "tiny.h5", recordings=8)  # classes 0, 1, 2, 3, 0 and so on
+    file = tiny_events.make(tmp_path / "tiny.h5", recordings=8)  # the classes are 0, 1, 2, 3, 0 and so on
 
     def steps(*changes):
         return list(worlds.changing(sources.recordings(file, tiny_events.UNITS, 5), *changes))
 
     whole = steps()
-    del whole[15:20]  # what comes too early
+    del whole[15:20]  # removed because they come too early
     changed = steps(
         worlds.Appear(at=16, label=3),
         worlds.Swap(at=20, classes=(0, 1)),
