@@ -1,10 +1,10 @@
-"""An offline gradient over a long sequence, all at once and in chunks: memory as XLA plans it, time, and agreement.
+"""An offline gradient over a long sequence, at once and in chunks: memory as planned by XLA, time, and agreement.
 
     python benchmarks/long.py                                  # T 20,000, 128-256-256-10, batch 4
     python benchmarks/long.py --steps 1000 5000 20000 --json benchmarks/results/long-cpu.json
 
-The memory of the chunked gradient is that of one chunk, and one state per chunk. The per-step form needs neither: its
-state is the same after any number of steps.
+The chunked gradient needs memory for one chunk, and for one state per chunk. The per-step form needs neither: its
+state has the same size after any number of steps.
 """
 
 import argparse

@@ -15,7 +15,7 @@ RULES = [name for name in otpe.rules() if name not in ("bptt", "rtrl")]
 
 
 def main() -> None:
-    cosine = np.zeros((SEEDS, len(RULES), len(SIZES)))  # the layers, then the whole model
+    cosine = np.zeros((SEEDS, len(RULES), len(SIZES)))  # one value per layer, then one for the whole model
     size = np.zeros_like(cosine)
     with tqdm(total=SEEDS * len(RULES), desc="gradients", unit="rule", disable=None) as bar:
         for seed in range(SEEDS):

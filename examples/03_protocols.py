@@ -1,9 +1,9 @@
-"""What makes Randman hard: the same manifolds, standardised by every mini-batch (as the authors do) or once.
+"""What makes Randman hard: the same manifolds, standardised in every mini-batch (as the authors do) or once.
 
     python examples/03_protocols.py                     # 8,000 steps, 4 networks: minutes on a GPU, hours on a CPU
     python examples/03_protocols.py --steps 500 --rules otpe ostl
 
-Accuracy on mini-batches before the network learns from them, so on points it has never seen: mean of the last eighth.
+Accuracy is measured on mini-batches before the network learns from them, so on new points: mean of the last eighth.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def accuracy(net: otpe.Network, data: otpe.datasets.Dataset, rule: str, args: argparse.Namespace) -> list[float]:
-    """Of every network: mean over the last block of steps."""
+    """Return the accuracy of every network: the mean over the last block of steps."""
     block = args.steps // 8
 
     @jax.jit

@@ -5,8 +5,9 @@
     python examples/04_randman.py online t-randman --steps 5000       # with a search for the learning rate of each rule
     python examples/04_randman.py online t-randman --steps 60 --search-steps 20 --manifolds 0 --networks 2 --hidden 16
 
-Every run has its folder below --out, and what was stopped goes on where it was when the same command is given again.
-`last` is the mean validation accuracy over the last eighth of the run; `test` is that of the best validation.
+Every run has its folder below --out. Repeat the same command to resume runs that were stopped.
+`last` is the mean validation accuracy over the last eighth of the run. `test` is the test accuracy of the parameters
+with the best validation accuracy.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def search(rule: str, args: argparse.Namespace) -> dict[str, float]:
-    """Mean validation accuracy at the end of a short run, by learning rate."""
+    """Return the mean validation accuracy at the end of a short run, by learning rate."""
     found = {}
     for rate in args.rates:
         result = train(rule, args, steps=args.search_steps, learning_rate=rate, manifolds=args.manifolds[0])
@@ -61,13 +62,13 @@ def train(rule: str, args: argparse.Namespace, **settings) -> otpe.Result:
 
 
 def last(result: otpe.Result) -> list[float]:
-    """Of every network: validation accuracy, mean over the last eighth of the run."""
+    """Return the validation accuracy of every network: the mean over the last eighth of the run."""
     lines = [line["valid_accuracy"] for line in result.metrics if line["step"] > result.steps * 7 / 8]
     return rounded(np.mean(lines, 0))
 
 
 def report(found: dict, rules: list[str]) -> None:
-    """Mean over all networks, and the lowest and highest mean of one draw of the manifolds."""
+    """Return the mean over all networks, and the lowest and highest mean of one manifold draw."""
     print(f"\n{'':16}{'last':>8}{'over manifolds':>20}{'test':>10}")
     for rule in rules:
         means = [[np.mean(row[rule][what]) for row in found["manifolds"].values()] for what in ("last", "test")]

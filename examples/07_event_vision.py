@@ -1,15 +1,15 @@
 """Event vision: a convolutional network learns, online, in which direction a shape moves.
 
     python examples/07_event_vision.py                       # about a quarter of an hour on 2 busy cores
-    python examples/07_event_vision.py --quick               # seconds, and too short to learn
+    python examples/07_event_vision.py --quick               # seconds, but too short to learn
     python examples/07_event_vision.py --leak 0.7            # one leak for all neurons
-    python examples/07_event_vision.py --search              # the learning rates that were tried, on other samples
+    python examples/07_event_vision.py --search              # try learning rates, on other samples
     python examples/07_event_vision.py --json docs/results/event-vision.json --figure docs/figures
 
 OTPE, Approx OTPE and OTTT update the weights at every time step, in memory that does not grow with time. BPTT updates
 them once per mini-batch, after the last step. All rules start from the same weights and see the same mini-batches.
 
-One frame does not tell a direction: what counts is which events came before. Each channel has a leak of its own, so
+A single frame does not show the direction: it depends on earlier events. Each channel has its own leak, so
 that fast and slow neurons see the same events. Rules with a trace per input replace these leaks by their mean.
 """
 
@@ -37,8 +37,8 @@ BATCH = 32
 EVERY = 40  # mini-batches from one point of a curve to the next
 UNSEEN = 10_000  # seed of the test samples
 SEARCH = 1000  # seed of the samples that learning rates were tried on
-RATES = {"bptt": 8e-3, "otpe": 1e-3, "approx-otpe": 1e-3, "ottt": 2e-3}  # the best of those tried, for each of them
-TRIED = {"bptt": (4e-3, 8e-3, 16e-3), "online": (5e-4, 1e-3, 2e-3, 4e-3)}  # at the start; each falls to 0 by a cosine
+RATES = {"bptt": 8e-3, "otpe": 1e-3, "approx-otpe": 1e-3, "ottt": 2e-3}  # the best learning rate found for each rule
+TRIED = {"bptt": (4e-3, 8e-3, 16e-3), "online": (5e-4, 1e-3, 2e-3, 4e-3)}  # each falls to 0 along a cosine
 
 
 class Size(NamedTuple):
@@ -51,9 +51,9 @@ class Size(NamedTuple):
 
 class Curve(NamedTuple):
     accuracy: list[float]  # on the test samples, after every EVERY mini-batches
-    loss: list[float]  # of training, mean over the mini-batches since the point before
+    loss: list[float]  # training loss: mean over the mini-batches since the previous point
     rates: list[float]  # share of the hidden neurons that spike at a time step, by layer, at the end
-    seconds: float  # without compiling
+    seconds: float  # without compilation
 
 
 WHOLE = Size(grid=16, time_steps=20, channels=(8, 16), steps=600, test=1024)
@@ -100,7 +100,7 @@ def network(size: Size, leak: float | None = None) -> otpe.Network:
 
 
 def start(net: otpe.Network, seed: int) -> tuple:
-    """Events are seldom: larger kernels make the neurons spike. Outputs start small."""
+    """Events are rare: larger kernels make the neurons spike. Outputs start small."""
     *hidden, output = net.init(jax.random.key(seed))
     return (*jax.tree.map(lambda w: 4 * w, hidden), jax.tree.map(lambda w: 0.1 * w, output))
 
@@ -111,7 +111,7 @@ def optimizer(rule: str, rate: float, size: Size) -> optax.GradientTransformatio
 
 
 def learn(net, data, rule: str, rate: float, seed: int, size: Size, progress=lambda steps: None) -> Curve:
-    """Train one network, and look at it after every EVERY mini-batches."""
+    """Train one network. Measure it after every EVERY mini-batches."""
     params = start(net, seed)
     opt_state, unseen = optimizer(rule, rate, size).init(params), data.batch(UNSEEN, 0, size.test)
     accuracy, loss, seconds = [], [], 0.0
@@ -129,7 +129,7 @@ def learn(net, data, rule: str, rate: float, seed: int, size: Size, progress=lam
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))
 def block(net, data, rule: str, rate: float, size: Size, params, opt_state, seed, first):
-    """EVERY mini-batches in one call."""
+    """Train on EVERY mini-batches in one call."""
     adam = optimizer(rule, rate, size)
 
     def offline(params, opt_state, spikes, labels):
@@ -151,7 +151,7 @@ def block(net, data, rule: str, rate: float, size: Size, params, opt_state, seed
 
 
 def search(size: Size, leak: float | None) -> None:
-    """Each rule with several learning rates, over fewer mini-batches, on samples of its own."""
+    """Train each rule with several learning rates, over fewer mini-batches, on separate samples."""
     net, data, fewer = network(size, leak), shapes(size), size._replace(steps=size.steps * 2 // 5)
     for rule in RATES:
         for rate in TRIED["bptt" if rule == "bptt" else "online"]:

@@ -94,7 +94,9 @@ def test_online_with_dense_traces_works_in_constant_memory():
 
 
 def test_the_reported_state_size_is_the_size_of_the_real_state():
-    point = Point((256, 256, 256), 3, 8, "otpe", "step")  # wide and short, so that online training chooses factored traces
+    point = Point(
+        (256, 256, 256), 3, 8, "otpe", "step"
+    )  # wide and short, so that online training chooses factored traces
     for mode, traces in (("step", "dense"), ("online", "factored")):
         held = otpe.stepper(point.net, "otpe", traces=traces, batch=8, steps=3).init(8, "float32")
         assert points.state(replace(point, mode=mode)) == sum(leaf.nbytes for leaf in jax.tree.leaves(held))

@@ -120,7 +120,9 @@ def test_arguments_of_the_wrong_type_end_with_status_2(args, capsys):
 
 
 def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # the user who runs the tests may have all permissions
+    monkeypatch.setattr(
+        "otpe.files.os.access", lambda *_: False
+    )  # the user who runs the tests may have all permissions
     assert cli.main([*TOY, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
 

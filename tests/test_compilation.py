@@ -45,7 +45,9 @@ def test_gradients_trace_once(counted, rule):
     assert count.traced == once
     otpe.gradients(net, params, spikes[:-1], labels, rule=rule)
     assert count.traced > once, "a new shape must be traced, or the counter does not work"
-    otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)  # spikes of one byte stay so: this is another program
+    otpe.gradients(
+        net, params, spikes.astype(bool), labels, rule=rule
+    )  # spikes of one byte stay so: this is another program
     once = count.traced
     otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)
     assert count.traced == once

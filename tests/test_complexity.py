@@ -36,7 +36,9 @@ def test_counted_state_grows_as_in_the_paper(rule):
 def test_counted_state_equals_a_count_by_hand():
     (bptt, ottt, ostl) = bases(replace(TOY, sizes=(5, 4, 3), base_batch=2), ("bptt", "ottt", "ostl"))
     assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "one float per neuron and step, for two samples"
-    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), "one trace per input and bias, one membrane per neuron"
+    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), (
+        "one trace per input and bias, one membrane per neuron"
+    )
     assert points.kept(ostl) == points.kept(replace(ostl, steps=50)) > 4 * 2 * (5 * 4 + 4 * 3)
 
 

@@ -41,7 +41,9 @@ def alone(case, gradients):
 def test_padding_does_not_change_the_gradient(case, mask, rule):
     wanted = alone(case, lambda *args: otpe.gradients(*args, rule=rule))
     assert relative_error(otpe.gradients(*case, mask, rule=rule), wanted) < 1e-10
-    assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, "without a mask, padding changes the gradient"
+    assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, (
+        "without a mask, padding changes the gradient"
+    )
 
 
 @pytest.mark.parametrize("options", [{"chunk": 2}, {"chunk": 3}, {"form": "steps"}, {"backend": "interpret"}], ids=str)

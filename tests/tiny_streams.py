@@ -16,7 +16,16 @@ from otpe.stream.sources import lines
 
 UNITS, CLASSES = 12, 4
 SHAPE = ["--units", str(UNITS), "--classes", str(CLASSES)]
-NET = ["--hidden", "6", "--threshold", "0.3", "--learning-rate", "0.03", "--block", "4"]  # one program for every block size
+NET = [
+    "--hidden",
+    "6",
+    "--threshold",
+    "0.3",
+    "--learning-rate",
+    "0.03",
+    "--block",
+    "4",
+]  # one program for every block size
 SMALL = {"units": UNITS, "classes": CLASSES, "hidden": (6,), "threshold": 0.3, "learning_rate": 0.03, "block": 4}
 
 

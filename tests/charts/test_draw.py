@@ -41,7 +41,9 @@ def test_marks_are_drawn_and_stored():
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
     assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
-    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "figures without marks are stored as before"
+    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), (
+        "figures without marks are stored as before"
+    )
 
 
 def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):

@@ -89,7 +89,9 @@ def test_events_move_along_the_labelled_direction():
     moved = [around(mean_place(both[-5:].sum(0), a) - mean_place(both[:5].sum(0), a), 0) for a in (0, 1)]
     way = labels * np.pi / 4
     np.testing.assert_allclose(np.hypot(*scenes.velocity) * np.stack([np.cos(way), np.sin(way)]), scenes.velocity, atol=1e-5)  # fmt: skip
-    right = np.hypot(*scenes.velocity) * 15 < SIZE / 2 - 2  # if it moves further, the shortest way is in the other direction
+    right = (
+        np.hypot(*scenes.velocity) * 15 < SIZE / 2 - 2
+    )  # if it moves further, the shortest way is in the other direction
     assert right.sum() > 30
     np.testing.assert_allclose(np.array(moved)[:, right], 15 * scenes.velocity[:, right], atol=1.5)
 

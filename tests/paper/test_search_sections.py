@@ -56,9 +56,7 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     assert len(accuracies.columns) == 5, "one draw has no spread over draws"
     assert rates == online.tried(search, 10)
     short = online.section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
-    assert short.rows[0][1] == "0.700 ± 0.000", (
-        "the end of a short run is not the whole run"
-    )
+    assert short.rows[0][1] == "0.700 ± 0.000", "the end of a short run is not the whole run"
     assert "mean of the last 20 mini-batches" in short.caption
 
 

@@ -54,6 +54,8 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
         assert browser.evaluate(OVERFLOW) == 0, "no horizontal scrolling on a phone, everything on paper"
         reached = browser.evaluate(SCROLLS)
         assert all(scrolls == by_keys for scrolls, by_keys in reached)
-        assert any(scrolls for scrolls, _ in reached) == (medium == "screen"), "wide tables scroll on screen, but not on paper"
+        assert any(scrolls for scrolls, _ in reached) == (medium == "screen"), (
+            "wide tables scroll on screen, but not on paper"
+        )
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
     assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []

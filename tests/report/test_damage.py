@@ -98,7 +98,9 @@ def test_a_damaged_file_does_not_hide_the_other_runs(runs, tmp_path, quick, file
         path.write_text(changed(sound, place, wrong))
         state = damaged(runs, "odd", file, tmp_path)
         states.setdefault(state, []).append((place, wrong))
-        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", "in this file, the last line may be incomplete"
+        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", (
+            "in this file, the last line may be incomplete"
+        )
     assert states["damaged"], states
 
 

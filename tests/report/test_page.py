@@ -112,9 +112,7 @@ def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     overview = plain(made(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
     assert "Differences are ours less the paper's." in overview
-    assert "Differences" not in plain(made(tmp_path, section(figures=[], against=[]))), (
-        "there is nothing to compare"
-    )
+    assert "Differences" not in plain(made(tmp_path, section(figures=[], against=[]))), "there is nothing to compare"
     for percent in (True, False):
         assert words.difference(Against(what="", rule="", paper=0.5, ours=0.49999, percent=percent)).startswith("+0.0")
 

@@ -125,7 +125,9 @@ def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
     target = tmp_path / "precious"
     target.write_text("mine")
     KINDS[what](tmp_path / name, target)
-    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # otherwise code that opens the pipe would hang
+    held = (
+        os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None
+    )  # otherwise code that opens the pipe would hang
     message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
     with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
         folder.Folder(tmp_path, lock, ["{}\n"]).settle()

@@ -232,7 +232,9 @@ def test_a_batch_larger_than_the_recordings_is_refused(tmp_path, monkeypatch, ca
 
 @pytest.mark.usefixtures("no_training")
 def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # the user who runs the tests may have all permissions
+    monkeypatch.setattr(
+        "otpe.files.os.access", lambda *_: False
+    )  # the user who runs the tests may have all permissions
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

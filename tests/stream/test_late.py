@@ -11,7 +11,10 @@ from otpe.stream.learner import StreamLearner
 NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((64, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 64)
-DELAY, SECOND = 16, 32  # start of the second sequence. All lengths are multiples of a block, so that few programs are compiled
+DELAY, SECOND = (
+    16,
+    32,
+)  # start of the second sequence. All lengths are multiples of a block, so that few programs are compiled
 
 
 def learner(**more):

@@ -151,7 +151,9 @@ def test_the_size_of_the_page_stays_constant():
             sizes.append(len(json.dumps(live.now())))
     now = live.now()
     assert len(now["memory"]["course"]) <= vitals.POINTS
-    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], "the curve covers the whole stream"
+    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], (
+        "the curve covers the whole stream"
+    )
     assert max(sizes) < 12_000
     assert now["latency"]["blocks"] == vitals.BLOCKS
 

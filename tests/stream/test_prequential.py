@@ -129,7 +129,9 @@ def test_whole_sequences_are_decided_at_their_end():
     ]:
         score.add_many(predicted, labels)
         score.reset()
-    assert (score.sequences, score.sequences_right) == (4, 2), "the third sequence has no label, the fifth an earlier one"
+    assert (score.sequences, score.sequences_right) == (4, 2), (
+        "the third sequence has no label, the fifth an earlier one"
+    )
     assert score.sequence_accuracy == 0.5
     assert score.window_sequence_accuracy == 0.5  # first no spikes (wrong), then right
     assert score.accuracy == pytest.approx(2 / 7)

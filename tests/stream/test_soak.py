@@ -65,9 +65,7 @@ def test_the_soak_finds_growth_and_non_finite_numbers(soak, monkeypatch, capsys,
         soak.main()
     assert stopped.value.code == 1
     (row,) = json.loads((tmp_path / "soak.json").read_text())["lives"]
-    grown = (
-        "resident memory has grown by 3000 KiB, expected at most 2048"  # growth is measured from the middle of the first 3 of 13 points
-    )
+    grown = "resident memory has grown by 3000 KiB, expected at most 2048"  # growth is measured from the middle of the first 3 of 13 points
     assert {"a loss is not finite", grown} <= set(row["wrong"])
     assert grown in capsys.readouterr().out
 

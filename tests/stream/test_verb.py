@@ -81,7 +81,9 @@ def test_the_report_of_a_stream(file, out, tmp_path):
     assert cli.main([*command[1:], "--out", str(again.out)]) == 0
     assert run(replace(again, resume=True)).score.state() == score.state(), "the command in the report repeats the run"
     panel = found.section.figures[0].panels[0]
-    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), "numbers are written with six digits"
+    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), (
+        "numbers are written with six digits"
+    )
     assert ["labelled", score.labelled] in found.section.tables[0].rows
 
 

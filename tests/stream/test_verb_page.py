@@ -48,7 +48,9 @@ def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypat
     looking = Looking(said)
     prepared.watchers.append(looking)
     result, live = prepared(), prepared.page.live
-    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block except the current one"
+    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], (
+        "every block except the current one"
+    )
     assert looking.seen[-1]["title"] == f"{file}, otpe"
     assert [size for _, size, _ in looking.seen[-1]["rates"]] == [UNITS, 6, CLASSES]
     last = live.now()

@@ -238,7 +238,10 @@ def test_a_stream_with_a_bad_event_is_saved_first(file, out, capsys):
     [
         (lambda rows: rows[:30], "ends after step 12, but this run has taken 36 from it"),
         (lambda rows: ["0.000,11,0\n", *rows[1:]], "has other steps than those, but this run has taken 36 from it"),
-        (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # a change between two time steps
+        (
+            lambda rows: [*rows[:3], "reset\n", *rows[3:]],
+            "has other steps than those",
+        ),  # a change between two time steps
     ],
 )
 def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp_path, capsys):
@@ -253,7 +256,9 @@ def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp
     assert known(out) == before
     moved = tmp_path / "moved.csv"
     moved.write_text("".join(rows))
-    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "the folder of the file does not matter"
+    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, (
+        "the folder of the file does not matter"
+    )
 
 
 def test_a_full_disk_stops_with_a_sentence(file, out, capsys, monkeypatch):

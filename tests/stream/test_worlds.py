@@ -49,7 +49,9 @@ def test_sensors_die_and_shift():
 def test_a_new_class_appears():
     given = [2, 0, 2, 1, 2]
     assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=3, label=2)))[::3] == [0, 2, 1, 2]
-    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], "the position counts only the steps that are shown"
+    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], (
+        "the position counts only the steps that are shown"
+    )
 
 
 def test_the_given_stream_is_not_changed():
@@ -111,7 +113,9 @@ def test_a_stream_without_sequences_changes_where_the_label_changes():
     assert labels_of(steps)[::3] == [0, 1, 1, 0]
     steps = list(worlds.changing(endless([2, 0, 2]), worlds.Appear(at=1, label=2)))
     assert labels_of(steps)[::3] == [0, 2]
-    assert [step.reset for step in steps] == [True] + [False] * 5, "the reset is kept when the first step of a sequence is removed"
+    assert [step.reset for step in steps] == [True] + [False] * 5, (
+        "the reset is kept when the first step of a sequence is removed"
+    )
 
 
 def test_appear_uses_the_class_number_before_any_swap():

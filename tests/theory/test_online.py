@@ -136,7 +136,9 @@ def test_deep_rules_keep_a_trace_per_stage_above():
     for rule, per_trace in (("deep-otpe", (N_IN + 1) * 6), ("approx-deep-otpe", N_IN + 1)):
         state = jax.eval_shape(lambda rule=rule: otpe.stepper(net, rule, traces="dense").init(1))
         first = state.layers[0]
-        assert [row.size for row in first.kept.rows] == [per_trace] * 4  # the layer itself, two hidden layers, the output
+        assert [row.size for row in first.kept.rows] == [
+            per_trace
+        ] * 4  # the layer itself, two hidden layers, the output
         assert [len(layer.kept.rows) for layer in state.layers] == [4, 3, 2, 1]
     state = jax.eval_shape(lambda: otpe.stepper(net, "f-deep-otpe", traces="dense").init(1))
     assert [len(layer.kept.rows) for layer in state.layers] == [5, 4, 3, 2]  # plus the readout
