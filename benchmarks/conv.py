@@ -6,7 +6,7 @@
 All contestants get the same weights and spikes. Each is checked against our rule of the same mathematics. They take
 turns in random order, as in `benchmarks/rivals.py`. The scan runs in two versions: with XLA's convolution, as one
 would write it, and with the products of our maps. The last table has the ratio of our OTTT and Approx OTPE to each
-other contestant. Below 1, ours is faster. Ratios are of wall time (medians) and of processor time (best call): wall time
+other contestant. Below 1, ours is faster. Ratios are of wall time (medians) and processor time (best call): wall time
 says little on a machine that also does other work.
 """
 
