@@ -27,9 +27,9 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.bench.timing import race
 from otpe.datasets import heidelberg, manifolds
-from otpe.datasets.contract import shuffled
+from otpe.datasets.dataset import shuffled
+from otpe.lab.bench.points import race
 
 OPTIMIZER = optax.adamax(1e-3)
 POINTS, BATCH = 1000, 128

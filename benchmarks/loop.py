@@ -27,9 +27,9 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.bench.timing import call_seconds
-from otpe.runs import loop
-from otpe.runs.train import prepared
+from otpe.lab.bench.points import call_seconds
+from otpe.lab.runs import loop
+from otpe.lab.runs.train import prepared
 
 RATE = 1e-3
 

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.stream.page.vitals import resident
+from otpe.stream.page.live_state import resident
 
 LEAK = 0.999
 BLOCK, ONES = 128, 4  # steps of a round: in one block, and single ones

@@ -173,8 +173,8 @@ def learner(how: str, sizes: tuple[int, ...]) -> Callable[[float], float]:
 
 def stream() -> Callable[[float], float]:
     """Run `otpe stream t-randman`. Its reported time excludes compilation."""
-    from otpe.stream.command.config import StreamConfig
-    from otpe.stream.command.run import run
+    from otpe.lab.settings import StreamConfig
+    from otpe.stream.session import run
 
     def measured(seconds: float) -> float:
         with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import otpe
-from otpe.studies.landscape import prepared_landscape
+from otpe.lab.studies.landscapes import prepared_landscape
 
 OUT = Path("runs/example-05")
 RULES = ("otpe", "ostl")

@@ -23,8 +23,8 @@ import optax
 from tqdm import tqdm
 
 import otpe
-from otpe.charts.kinds import Figure, Line, Lines, Mark
-from otpe.charts.look import shown
+from otpe.lab.report.content import Figure, Line, Lines, Mark
+from otpe.lab.report.look import shown
 from otpe.stream import worlds
 from otpe.stream.prequential import Prequential, blocks
 
@@ -67,10 +67,10 @@ def main() -> None:
     )
     if args.json:
         args.json.write_text(json.dumps(record(args, size, numbers), indent=1) + "\n")
-    from otpe.charts import draw
+    from otpe.lab.report import drawing
 
     args.figure.mkdir(parents=True, exist_ok=True)
-    print("Figure:", *draw.draw(figure(found, changes), args.figure))
+    print("Figure:", *drawing.draw(figure(found, changes), args.figure))
 
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:

@@ -28,8 +28,8 @@ import optax
 from tqdm import tqdm
 
 import otpe
-from otpe.charts.kinds import Figure, Line, Lines
-from otpe.charts.look import shown
+from otpe.lab.report.content import Figure, Line, Lines
+from otpe.lab.report.look import shown
 from otpe.layers import conv, dense, flatten
 
 LOSS = "membrane"  # the output neurons do not spike
@@ -74,10 +74,10 @@ def main() -> None:
     if args.json:
         args.json.write_text(json.dumps(record(args, size, net, found), indent=1) + "\n")
     if args.figure:
-        from otpe.charts import draw
+        from otpe.lab.report import drawing
 
         args.figure.mkdir(parents=True, exist_ok=True)
-        print("Figure:", *draw.draw(figure(found), args.figure))
+        print("Figure:", *drawing.draw(figure(found), args.figure))
 
 
 def shapes(size: Size) -> otpe.datasets.MovingShapes:

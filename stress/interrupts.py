@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from otpe import tensors
-from otpe.runs import checkpoint
+from otpe.lab.runs import checkpoint
 
 RUN = shlex.split(
     "train --classes 3 --units 8 --dims 1 --alpha 2 --time-steps 6 --standardize fixed --hidden 6 --threshold 0.3"

@@ -122,7 +122,7 @@ def of_jax():
     import optax
 
     import otpe
-    from otpe.stream.page.live import Live
+    from otpe.stream.page.live_state import Live
     from otpe.stream.prequential import Prequential, blocks
     from otpe.stream.steps import Step
 

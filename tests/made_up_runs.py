@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
-from otpe.paper import finished
-from otpe.runs import folder
-from otpe.runs.config import TrainConfig
+from otpe.lab.paper import finished
+from otpe.lab.runs import folder
+from otpe.lab.settings import TrainConfig
 
 MACHINE = {"device": "gpu: H1", "platform": "Linux", "versions": {"otpe": "0.1.0"}, "commit": "abc"}
 

@@ -1,6 +1,6 @@
 """A reproduction of three items, its command line, and its sections."""
 
-from otpe.charts.kinds import from_json
+from otpe.lab.report.content import from_json
 
 ITEM, BPTT, OTPE = "offline-t-randman", "t-randman-offline-bptt", "t-randman-offline-otpe"
 RANDMAN = (ITEM, "cosines-t-randman", "online-t-randman")

@@ -2,7 +2,7 @@
 
 import math
 
-from otpe.charts.kinds import Against, Bar, Bars, Contours, Figure, Heat, Line, Lines, Path, Section, Table
+from otpe.lab.report.content import Against, Bar, Bars, Contours, Figure, Heat, Line, Lines, Path, Section, Table
 
 NAN = math.nan
 LINES = Lines(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import otpe
-from otpe.bench import growth, points, timing
-from otpe.bench.points import Point
+from otpe.lab.bench import points, schedule
+from otpe.lab.bench.points import Point
 
 # Exponents
 
@@ -17,18 +17,18 @@ from otpe.bench.points import Point
 @pytest.mark.parametrize("power", [-1, 0, 0.5, 1, 2, 3])
 def test_the_fit_finds_a_known_power(power):
     values = [3, 10, 20, 70]
-    assert growth.exponent(values, [5.0 * v**power for v in values]) == pytest.approx(power, abs=1e-9)
+    assert schedule.exponent(values, [5.0 * v**power for v in values]) == pytest.approx(power, abs=1e-9)
 
 
 def test_the_exponent_is_fitted_by_least_squares():
     x, y = np.log([1, 2, 4]), np.array([0.0, 1.0, 1.0])
     by_hand = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
-    assert growth.exponent([1, 2, 4], np.exp(y).tolist()) == pytest.approx(by_hand)
+    assert schedule.exponent([1, 2, 4], np.exp(y).tolist()) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(("values", "measured"), [([], []), ([4], [7.0]), ([4, 4], [7.0, 8.0]), ([1, 2], [0, 5])])
 def test_too_few_points_give_no_fit(values, measured):
-    assert growth.exponent(values, measured) is None
+    assert schedule.exponent(values, measured) is None
 
 
 # The paper's table, without a clock
@@ -44,31 +44,31 @@ def at(axis, value, rule, mode, width):
 
 
 @pytest.mark.parametrize("rule", [rule for rule in otpe.rules() if rule != "bptt"])
-@pytest.mark.parametrize("axis", growth.AXES)
+@pytest.mark.parametrize("axis", schedule.AXES)
 def test_the_state_grows_as_in_the_table(rule, axis):
     state = [points.state(at(axis, value, rule, "step", width=128)) for value in LARGE[axis]]
-    memory = growth.expected(rule, "step").memory
-    assert growth.exponent(LARGE[axis], state) == pytest.approx(getattr(memory, axis), abs=0.1)
+    memory = schedule.expected(rule, "step").memory
+    assert schedule.exponent(LARGE[axis], state) == pytest.approx(getattr(memory, axis), abs=0.1)
 
 
 def test_the_table_has_every_rule():
-    assert {*growth.STEP, "bptt"} == set(otpe.rules())
-    assert set(growth.PAPER) <= set(otpe.rules())
+    assert {*schedule.STEP, "bptt"} == set(otpe.rules())
+    assert set(schedule.PAPER) <= set(otpe.rules())
     for rule in otpe.rules():
-        assert growth.expected(rule, "offline").time.steps == 1
-    assert growth.expected("mine", "offline") is growth.expected("mine", "step") is None
+        assert schedule.expected(rule, "offline").time.steps == 1
+    assert schedule.expected("mine", "offline") is schedule.expected("mine", "step") is None
 
 
 SMALL = {"width": (16, 64), "steps": (50, 200), "batch": (4, 16), "depth": (3, 9)}
 
 
 @pytest.mark.parametrize(
-    ("rule", "axis"), [*(("bptt", axis) for axis in growth.AXES), ("otpe", "width"), ("otpe", "steps")]
+    ("rule", "axis"), [*(("bptt", axis) for axis in schedule.AXES), ("otpe", "width"), ("otpe", "steps")]
 )
 def test_offline_memory_of_every_rule_grows_as_that_of_bptt(rule, axis):
     working = [points.build(at(axis, value, rule, "offline", width=32)).bytes.working for value in SMALL[axis]]
-    memory = growth.expected(rule, "offline").memory
-    assert growth.exponent(SMALL[axis], working) == pytest.approx(getattr(memory, axis), abs=0.15)
+    memory = schedule.expected(rule, "offline").memory
+    assert schedule.exponent(SMALL[axis], working) == pytest.approx(getattr(memory, axis), abs=0.15)
 
 
 # Points
@@ -156,9 +156,9 @@ def test_every_turn_of_a_race_has_a_warm_up_and_the_order_changes():
         (lambda: (calls.append("slow"), time.sleep(0.004))),
         (lambda: (calls.append("fast"), time.sleep(0.002))),
     )
-    times = timing.race({"slow": slow, "fast": fast}, seconds=0.1)
+    times = points.race({"slow": slow, "fast": fast}, seconds=0.1)
     assert 0.002 <= times["fast"].min <= times["fast"].median < times["slow"].median
-    assert times["fast"].turns == times["slow"].turns >= timing.FEWEST_ROUNDS
+    assert times["fast"].turns == times["slow"].turns >= points.FEWEST_ROUNDS
     each_turn = calls[::2]
     assert calls[1::2] == each_turn, "every turn is a warm-up call and a timed one"
     firsts = each_turn[::2]
@@ -166,10 +166,10 @@ def test_every_turn_of_a_race_has_a_warm_up_and_the_order_changes():
 
 
 def test_short_calls_are_repeated_within_a_turn():
-    times = timing.race({"short": lambda: None}, seconds=0.01)["short"]
+    times = points.race({"short": lambda: None}, seconds=0.01)["short"]
     assert times.calls > 10 * times.turns
 
 
 def test_the_median_is_over_turns():
-    times = timing.summary([(3.0, 1), (1.0, 2), (10.0, 1)])
-    assert times == timing.Times(median=3.0, min=1.0, quartiles=(2.0, 6.5), turns=3, calls=4)
+    times = points.summary([(3.0, 1), (1.0, 2), (10.0, 1)])
+    assert times == points.Times(median=3.0, min=1.0, quartiles=(2.0, 6.5), turns=3, calls=4)

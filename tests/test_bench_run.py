@@ -11,9 +11,9 @@ import pytest
 
 import otpe
 from otpe import files
-from otpe.bench import plan, points, report, results, run, timing
-from otpe.bench.config import BenchConfig
-from otpe.charts import kinds
+from otpe.lab.bench import bench, measurements, points, schedule
+from otpe.lab.report import content
+from otpe.lab.settings import BenchConfig
 
 TOY = BenchConfig(
     rules=("bptt", "otpe"), modes=("offline", "step"), sizes=(6, 6, 6), base_steps=4, base_batch=2,
@@ -26,22 +26,22 @@ ONE = replace(TOY, rules=("ottt",), modes=("step",))
 
 
 def test_a_point_on_several_axes_is_measured_once():
-    found = plan.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
+    found = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
     assert found == {
-        plan.Place((3, 3, 3), 4, 2): {"width": 3},
-        plan.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
-        plan.Place((6, 6, 6), 4, 4): {"batch": 4},
-        plan.Place((6,) * 6, 4, 2): {"depth": 5},
+        schedule.Place((3, 3, 3), 4, 2): {"width": 3},
+        schedule.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
+        schedule.Place((6, 6, 6), 4, 4): {"batch": 4},
+        schedule.Place((6,) * 6, 4, 2): {"depth": 5},
     }
 
 
 def test_without_axes_only_the_base_point_is_measured():
     base = replace(TOY, sizes=(7, 5, 3), widths=())
-    assert plan.places(base) == {plan.Place((7, 5, 3), 4, 2): {}}
+    assert schedule.places(base) == {schedule.Place((7, 5, 3), 4, 2): {}}
 
 
 def test_rules_are_measured_only_in_the_modes_they_have():
-    heats = plan.heats(plan.checked(TOY), {"traces": "dense"})
+    heats = schedule.heats(schedule.checked(TOY), {"traces": "dense"})
     assert [[(p.rule, p.mode) for p in heat.points] for heat in heats[1:3]] == [
         [("bptt", "offline"), ("otpe", "offline")], [("otpe", "step")],
     ]  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_command_line_rebuilds_the_settings():
 
 
 def test_the_default_rules_are_all_but_the_one_that_does_not_scale():
-    assert plan.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
+    assert schedule.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
 
 
 # Files
@@ -107,7 +107,7 @@ def read(folder: Path) -> dict:
 
 def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes time
-    assert run.prepare(replace(TOY, out=tmp_path))() == 0
+    assert bench.prepare(replace(TOY, out=tmp_path))() == 0
     kept = read(tmp_path)
     assert kept["finished"]
     for name in ("device", "backend", "jax", "otpe", "python", "platform", "cores", "date"):
@@ -129,7 +129,7 @@ def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
     assert fits["step", "otpe", "width", "state"]["theory"] == 2
     assert fits["offline", "bptt", "width", "working"]["theory"] == 1
     assert fits["step", "otpe", "width", "peak"]["theory"] is None
-    section = kinds.from_json((tmp_path / "section.json").read_text())
+    section = content.from_json((tmp_path / "section.json").read_text())
     assert [row[:2] for row in section.tables[0].rows] == [
         ["bptt", "whole sequence"], ["otpe", "whole sequence"], ["otpe", "one step, after T"],
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
 
 
 def test_a_stopped_benchmark_keeps_its_measurements(tmp_path, monkeypatch, capsys):
-    races = iter([timing.race, None])
+    races = iter([points.race, None])
 
     def stopped_in_the_second(*args):
         heat = next(races)
@@ -146,8 +146,8 @@ def test_a_stopped_benchmark_keeps_its_measurements(tmp_path, monkeypatch, capsy
             raise KeyboardInterrupt
         return heat(*args)
 
-    monkeypatch.setattr(timing, "race", stopped_in_the_second)
-    assert run.prepare(replace(ONE, out=tmp_path))() == 130
+    monkeypatch.setattr(points, "race", stopped_in_the_second)
+    assert bench.prepare(replace(ONE, out=tmp_path))() == 130
     kept = read(tmp_path)
     assert not kept["finished"]
     assert [p["axes"]["width"] for p in kept["points"]] == [6]
@@ -160,21 +160,21 @@ def test_every_heat_is_written_before_the_next_one_runs(tmp_path, monkeypatch):
     def crash(*_):
         raise RuntimeError("the power is gone")
 
-    race, done = timing.race, []
+    race, done = points.race, []
 
     def once(*args):
         done.append(len(done))
         return race(*args) if len(done) == 1 else crash()
 
-    monkeypatch.setattr(timing, "race", once)
+    monkeypatch.setattr(points, "race", once)
     with pytest.raises(RuntimeError, match="power"):
-        run.prepare(replace(ONE, out=tmp_path))()
+        bench.prepare(replace(ONE, out=tmp_path))()
     assert len(read(tmp_path)["points"]) == 1
 
 
 def test_points_that_are_too_large_are_left_out_with_a_message(tmp_path, capsys):
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), max_gb=1e-3, out=tmp_path)
-    assert run.prepare(config)() == 0
+    assert bench.prepare(config)() == 0
     kept = read(tmp_path)
     assert [point["rule"] for point in kept["points"]] == ["ottt"]
     (left_out,) = kept["left_out"]
@@ -190,7 +190,7 @@ def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, mess
         raise jax.errors.JaxRuntimeError(message)
 
     monkeypatch.setattr(points, "ready", fail)
-    job = run.prepare(replace(ONE, out=tmp_path))
+    job = bench.prepare(replace(ONE, out=tmp_path))
     if kept:
         assert job() == 0
         assert [point["why"] for point in read(tmp_path)["left_out"]] == [message, message]
@@ -200,7 +200,7 @@ def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, mess
 
 
 def test_the_table_has_the_measured_values(tmp_path):
-    measured = results.blank(TOY)
+    measured = measurements.blank(TOY)
     for width in (6, 12):
         for rule, median in (("bptt", 0.002), ("otpe", 0.003)):
             measured["points"].append({
@@ -208,8 +208,8 @@ def test_the_table_has_the_measured_values(tmp_path):
                 "seconds": {"median": median * width**2, "min": median}, "first_call_seconds": 1.5,
                 "peak_bytes": 2_000_000, "bytes": {"working": 1000 * width}, "state_bytes": None,
             })  # fmt: skip
-    results.save(tmp_path / "numbers.json", measured)
-    lines = report.text(measured).splitlines()
+    measurements.save(tmp_path / "numbers.json", measured)
+    lines = measurements.text_table(measured).splitlines()
     assert "  network   T  batch  rule   ms  fastest  / bptt  first call s  peak MB  working MB" in lines
     assert "  6-6-6     4      2  otpe  108        3    1.50          1.50        2       0.006" in lines
     assert "  otpe  2.00 (2)" in lines

@@ -101,7 +101,7 @@ BAD = [
 def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
-    monkeypatch.setattr("otpe.bench.run.run", lambda *_: pytest.fail("computed something"))
+    monkeypatch.setattr("otpe.lab.bench.bench.run", lambda *_: pytest.fail("computed something"))
     assert cli.main(args) == 2
     said = capsys.readouterr().err
     assert said.startswith("otpe: ")
@@ -131,7 +131,7 @@ def test_a_bug_is_shown_with_its_traceback(monkeypatch, tmp_path):
     def broken(*_):
         raise ValueError("a bug")
 
-    monkeypatch.setattr("otpe.bench.run.run", broken)
+    monkeypatch.setattr("otpe.lab.bench.bench.run", broken)
     with pytest.raises(ValueError, match="a bug"):
         cli.main([*TOY, "--out", str(tmp_path)])
 
@@ -140,7 +140,7 @@ def test_ctrl_c_while_data_is_read_ends_with_status_130(monkeypatch, capsys):
     def pressed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("otpe.explore.run.prepare", pressed)
+    monkeypatch.setattr("otpe.lab.explore.explore.prepare", pressed)
     assert cli.main(["data", "shd"]) == cli.INTERRUPTED
     assert capsys.readouterr().err == "\notpe: stopped.\n"
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from otpe.bench import complexity, growth, plan, points, results, run, section, timing
-from otpe.bench.points import Point
-from otpe.charts import kinds
+from otpe.lab.bench import bench, figures, measurements, points, schedule
+from otpe.lab.bench.points import Point
+from otpe.lab.report import content
 
 # Exponents over n and T from the paper. Those of the deep rules are ours.
 KEPT = {
@@ -15,19 +15,19 @@ KEPT = {
     "approx-deep-otpe": (1, 0),
 }  # fmt: skip
 TOY = replace(
-    complexity.QUICK, rules=("bptt", "otpe"), sizes=(6, 6, 6), base_steps=3, widths=(6, 12), steps=(3, 5), seconds=0.002
+    bench.QUICK, rules=("bptt", "otpe"), sizes=(6, 6, 6), base_steps=3, widths=(6, 12), steps=(3, 5), seconds=0.002
 )
 
 
-def bases(config=complexity.QUICK, rules=tuple(KEPT)):
+def bases(config=bench.QUICK, rules=tuple(KEPT)):
     config = replace(config, rules=rules)
-    return plan.bases(config, complexity._heats(config))
+    return schedule.bases(config, bench._heats(config))
 
 
 @pytest.mark.parametrize("rule", KEPT)
 def test_counted_state_grows_as_in_the_paper(rule):
     (base,) = bases(rules=(rule,))
-    n, T = (section.count(base, axis) for axis in ("width", "steps"))
+    n, T = (figures.count(base, axis) for axis in ("width", "steps"))
     assert (n.theory, T.theory) == KEPT[rule]
     assert n.exponent == pytest.approx(KEPT[rule][0], abs=0.01)
     assert T.exponent == pytest.approx(KEPT[rule][1], abs=1e-6)
@@ -43,30 +43,30 @@ def test_counted_state_equals_a_count_by_hand():
 
 
 def test_the_per_step_form_has_the_theory_of_online_training():
-    assert growth.form("offline", complexity.STEP_BY_STEP) == "steps"
-    assert growth.form("offline", {"form": "steps"}) == "online", "other traces may be used"
-    assert growth.form("offline", {}) == "offline"
-    assert growth.form("step", complexity.STEP_BY_STEP) == "step"
-    assert growth.expected("otpe", "steps").time == growth.Powers(2, 1, 1, 1)
-    assert growth.expected("otpe", "steps").memory == growth.expected("otpe", "step").memory
+    assert schedule.form("offline", bench.STEP_BY_STEP) == "steps"
+    assert schedule.form("offline", {"form": "steps"}) == "online", "other traces may be used"
+    assert schedule.form("offline", {}) == "offline"
+    assert schedule.form("step", bench.STEP_BY_STEP) == "step"
+    assert schedule.expected("otpe", "steps").time == schedule.Powers(2, 1, 1, 1)
+    assert schedule.expected("otpe", "steps").memory == schedule.expected("otpe", "step").memory
     step = Point((5, 4, 3), 3, 2, "otpe", "step")
-    assert points.state(replace(step, mode="offline", options=complexity.STEP_BY_STEP)) == points.state(step)
+    assert points.state(replace(step, mode="offline", options=bench.STEP_BY_STEP)) == points.state(step)
 
 
 def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
     """Return a section whose points take exactly n² T seconds, at these widths of each rule."""
-    measured = results.blank(TOY) | {"finished": finished, "left_out": list(left_out)}
+    measured = measurements.blank(TOY) | {"finished": finished, "left_out": list(left_out)}
     for rule in rules:
         for axes in (*({"width": n} for n in widths[rule]), {"steps": 10}, {"steps": 20}):
             n, T = axes.get("width", 6), axes.get("steps", 3)
-            options = {} if rule == "bptt" else complexity.STEP_BY_STEP
+            options = {} if rule == "bptt" else bench.STEP_BY_STEP
             measured["points"].append({
                 "sizes": [n] * 3, "steps": T, "batch": 1, "rule": rule, "mode": "offline", "axes": axes, "options": options,
                 "seconds": {"median": n**2 * T}, "peak_bytes": 1, "bytes": {"working": 3 * 4 * T * 2 * n}, "state_bytes": None,
             })  # fmt: skip
-    measured["growth"] = results.growth(measured["points"])
+    measured["growth"] = measurements.growth(measured["points"])
     shown = bases(TOY, ("bptt", "otpe", "deep-otpe"))
-    return section.section(measured, shown, name="toy", title="Toy", command="otpe toy")
+    return figures.section(measured, shown, name="toy", title="Toy", command="otpe toy")
 
 
 def test_the_table_has_the_measured_values():
@@ -83,9 +83,9 @@ def test_the_table_has_the_measured_values():
 
 
 def test_a_rule_without_a_backward_form_is_measured_step_by_step():
-    measured = results.blank(TOY)
+    measured = measurements.blank(TOY)
     shown = [Point((6, 6, 6), 3, 1, rule, "offline") for rule in ("otpe", "rtrl")]
-    (table,) = section.section(measured, shown, name="toy", title="Toy", command="otpe toy").tables
+    (table,) = figures.section(measured, shown, name="toy", title="Toy", command="otpe toy").tables
     assert [row[1] for row in table.rows] == ["whole sequence", "T single steps"]
 
 
@@ -118,7 +118,7 @@ def test_the_remarks_name_missing_points():
 
 def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
     assert "What is kept grows as theory has it." in told({}, rules=()).lead
-    monkeypatch.setitem(growth.STEP, "otpe", growth.STEP["ottt"])
+    monkeypatch.setitem(schedule.STEP, "otpe", schedule.STEP["ottt"])
     assert "What is kept grows other than expected for otpe." in told({}, rules=()).lead
 
 
@@ -127,12 +127,12 @@ def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setattr(complexity, "QUICK", TOY)
+    monkeypatch.setattr(bench, "QUICK", TOY)
 
 
 def heats_in(monkeypatch, stop_in=None):
     """Record the heats that are measured from here on. Press Ctrl-C in heat number `stop_in`."""
-    race, seen = timing.race, []
+    race, seen = points.race, []
 
     def noted(*args):
         seen.append(args)
@@ -140,7 +140,7 @@ def heats_in(monkeypatch, stop_in=None):
             raise KeyboardInterrupt
         return race(*args)
 
-    monkeypatch.setattr(timing, "race", noted)
+    monkeypatch.setattr(points, "race", noted)
     return seen
 
 
@@ -148,16 +148,16 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     with monkeypatch.context() as patch:
         heats_in(patch, stop_in=2)
         with pytest.raises(KeyboardInterrupt, match=r"What was measured until now is kept; the same command goes on\."):
-            complexity.study(quick=True, out=tmp_path)
+            bench.study(quick=True, out=tmp_path)
     first = json.loads((tmp_path / "points.json").read_text())
     assert [(p["rule"], p["sizes"], p["options"]) for p in first["points"]] == [
-        ("bptt", [6, 6, 6], {}), ("otpe", [6, 6, 6], complexity.STEP_BY_STEP),
+        ("bptt", [6, 6, 6], {}), ("otpe", [6, 6, 6], bench.STEP_BY_STEP),
     ]  # fmt: skip
     assert not first["finished"]
 
     with monkeypatch.context() as patch:
         seen = heats_in(patch)
-        made = complexity.study(quick=True, out=tmp_path)
+        made = bench.study(quick=True, out=tmp_path)
         assert len(seen) == 2, "the other width and the other T"
     after = json.loads((tmp_path / "points.json").read_text())
     assert after["points"][:2] == first["points"]
@@ -165,13 +165,13 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     assert after["seconds"] > first["seconds"] > 0
     assert "not measured" not in made.tables[0].rows[0]
 
-    monkeypatch.setattr(run, "race", lambda *_: pytest.fail("measured again"))
-    again = complexity.study(quick=True, out=tmp_path)
-    assert kinds.to_json(again) == kinds.to_json(made)
-    back = kinds.from_json(kinds.to_json(made))
+    monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured again"))
+    again = bench.study(quick=True, out=tmp_path)
+    assert content.to_json(again) == content.to_json(made)
+    back = content.from_json(content.to_json(made))
     assert (back.name, back.where, back.command) == ("complexity", "Table 1", "otpe reproduce complexity --quick")
-    assert kinds.to_json(back) == kinds.to_json(made)
-    assert [row[0] for row in back.tables[0].rows] == list(complexity.FULL.rules)
+    assert content.to_json(back) == content.to_json(made)
+    assert [row[0] for row in back.tables[0].rows] == list(bench.FULL.rules)
 
 
 @pytest.mark.parametrize(
@@ -189,26 +189,26 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     ids=["damaged", "something else", "other settings", "another machine"],
 )
 def test_files_of_another_study_are_left_unchanged(tmp_path, monkeypatch, toy, content, error, message):
-    monkeypatch.setattr(run, "race", lambda *_: pytest.fail("measured something"))
+    monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured something"))
     if isinstance(content, dict):
-        blank = results.blank(plan.checked(replace(TOY, out=tmp_path)))
+        blank = measurements.blank(schedule.checked(replace(TOY, out=tmp_path)))
         content = json.dumps(blank | content | {"config": blank["config"] | content})
     (tmp_path / "points.json").write_text(content)
     with pytest.raises(error, match=message):
-        complexity.study(quick=True, out=tmp_path)
+        bench.study(quick=True, out=tmp_path)
     assert (tmp_path / "points.json").read_text() == content
 
 
 def test_a_file_instead_of_the_folder_is_refused(tmp_path):
     (tmp_path / "a-file").touch()
     with pytest.raises(NotADirectoryError, match="which is a file, expected a folder"):
-        complexity.study(quick=True, out=tmp_path / "a-file")
+        bench.study(quick=True, out=tmp_path / "a-file")
 
 
 def test_programs_too_large_to_compile_together_are_left_out():
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), steps=(), max_gb=1e-3)
-    measured = results.blank(config)
-    (heat,) = plan.heats(config)
-    run.race(heat, config, measured, at_once=2)
+    measured = measurements.blank(config)
+    (heat,) = schedule.heats(config)
+    bench.race(heat, config, measured, at_once=2)
     assert [point["rule"] for point in measured["points"]] == ["ottt"]
     assert [(point["rule"], point["why"][:5]) for point in measured["left_out"]] == [("rtrl", "needs")]

@@ -9,7 +9,7 @@ import pytest
 
 import otpe
 from otpe import cli
-from otpe.paper.items import ITEMS
+from otpe.lab.paper.items import ITEMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

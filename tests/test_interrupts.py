@@ -12,8 +12,8 @@ import pytest
 from tiny_runs import TINY, arguments, steps_of
 
 from otpe import cli
-from otpe.runs import progress, signals
-from otpe.stream.command import display
+from otpe.lab import progress, signals
+from otpe.stream import display
 
 
 def press():
@@ -157,7 +157,7 @@ def running(process):
 
 HANG_UP = """
 import os, signal
-from otpe.runs import signals
+from otpe.lab.runs import signals
 with signals.caught() as wish:
     os.kill(os.getpid(), signal.SIGHUP)
     print(wish.number)

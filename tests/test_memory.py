@@ -9,12 +9,11 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli, memory
-from otpe.bench.config import BenchConfig
 from otpe.datasets import from_arrays, manifolds
-from otpe.runs import loop, settings, size, train
-from otpe.runs.config import TrainConfig
+from otpe.lab.runs import checks, loop, task, train
+from otpe.lab.settings import BenchConfig, TrainConfig
 from otpe.stream import worlds
-from otpe.stream.score import Prequential
+from otpe.stream.prequential import Prequential
 
 GIB = 2**30
 HUGE = 2_000_000_000
@@ -115,7 +114,7 @@ def test_sizes_beyond_memory_are_refused_from_python(tmp_path):
 
 def test_a_benchmark_without_a_point_that_fits_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("otpe.bench.points.build", lambda *_: pytest.fail("compiled something"))
+    monkeypatch.setattr("otpe.lab.bench.points.build", lambda *_: pytest.fail("compiled something"))
     huge = ["--base-batch", str(HUGE), "--batches", "1000000000", "--widths", "64"]
     assert cli.main(["bench", *huge, "--max-gb", "1e9"]) == 2
     said = capsys.readouterr().err
@@ -126,13 +125,13 @@ def test_a_benchmark_without_a_point_that_fits_is_refused(tmp_path, monkeypatch,
 
 
 def test_points_that_are_too_large_are_left_out_before_they_are_compiled(monkeypatch):
-    from otpe.bench import plan, run
+    from otpe.lab.bench import bench, schedule
 
-    monkeypatch.setattr("otpe.bench.points.build", lambda *_: pytest.fail("compiled something"))
-    monkeypatch.setattr("otpe.bench.points.state", lambda *_: pytest.fail("looked closer"))
+    monkeypatch.setattr("otpe.lab.bench.points.build", lambda *_: pytest.fail("compiled something"))
+    monkeypatch.setattr("otpe.lab.bench.points.state", lambda *_: pytest.fail("looked closer"))
     config = BenchConfig(rules=("otpe",), widths=(HUGE,), steps=(), batches=(), depths=())
     measured = {"points": [], "left_out": []}
-    run.race(plan.heats(plan.checked(config))[0], config, measured)
+    bench.race(schedule.heats(schedule.checked(config))[0], config, measured)
     assert re.match(r"needs .* GB, more than --max-gb 1$", measured["left_out"][0]["why"])
 
 
@@ -140,7 +139,9 @@ def test_a_summary_of_data_beyond_memory_is_refused(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "host", lambda: 1000)
     args = ["data", "t-randman"]
-    monkeypatch.setattr("otpe.explore.reading.read", lambda _: [type("Split", (), {"units": 50, "events": Named()})])
+    monkeypatch.setattr(
+        "otpe.lab.explore.reading.read", lambda _: [type("Split", (), {"units": 50, "events": Named()})]
+    )
     assert cli.main(args) == 2
     assert "units is 50, with classes 10: the means of each unit in each class would take" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -160,9 +161,9 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
     config = replace(TINY, hidden=(32,), batch=64, time_steps=40, seeds=seeds, valid_samples=64, **change)
     counted = []
     monkeypatch.setattr(memory, "refuse_more", lambda what, needed, *_: counted.append(needed))
-    rule = settings.checked(config)
+    rule = checks.checked(config)
     splits = train._splits(config, rule)
-    net = settings.network(config, splits.train.units, 3)
+    net = checks.network(config, splits.train.units, 3)
     exam = loop.Exam(0, 1, config.batch)
     recipe = train._recipe(config, rule, net, exam)
     networks = train._networks(config, splits)
@@ -178,7 +179,7 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
 def test_a_finished_run_is_read_on_a_smaller_machine(tmp_path, monkeypatch):
     config = replace(TINY, out=tmp_path / "run", hidden=(64,), steps=4)
     otpe.train(config)
-    monkeypatch.setattr(size, "check", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(task, "check_memory", lambda *_: pytest.fail("counted"))
     assert otpe.train(replace(config, resume=True)).steps == 4
 
 
@@ -224,6 +225,6 @@ def test_running_out_of_memory_gives_a_sentence(monkeypatch, capsys):
 
 
 def test_the_shape_of_missing_data_is_taken_from_the_settings():
-    assert size.expected(TINY)[:3] == (6, 8, 3)
-    assert size.expected(TrainConfig(dataset="shd", bins=20, pool=10))[:3] == (20, 70, 1)
-    assert size.expected(TrainConfig(dataset="folder", units=12, dt=0.1))[:3] == (1, 12, 1)
+    assert task.expected_shape(TINY)[:3] == (6, 8, 3)
+    assert task.expected_shape(TrainConfig(dataset="shd", bins=20, pool=10))[:3] == (20, 70, 1)
+    assert task.expected_shape(TrainConfig(dataset="folder", units=12, dt=0.1))[:3] == (1, 12, 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from otpe.engine import Engine
 from otpe.layers import DenseLayer, apply, current, gradient, products, transpose
-from otpe.layers.base import Current
+from otpe.layers.linear import Current
 from otpe.scan import Parts, Stacked
 from otpe.testing import relative_error
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import tiny_events
 
-from otpe.explore.config import DataConfig
+from otpe.lab.settings import DataConfig
 
 FOLDER = DataConfig("folder", units=8)
 TIMES = [[0.0, 0.1, 0.1, 0.5], [0.2, 1.2], [0.0, 0.25, 0.5]]

@@ -10,7 +10,7 @@ import numpy as np
 
 import otpe
 from otpe.datasets import SpikeBatch
-from otpe.datasets.contract import random_key
+from otpe.datasets.dataset import random_key
 from otpe.surrogates import surrogate_derivative
 
 SHAPE = (2, 4, 4)

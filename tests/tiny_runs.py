@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import otpe
 from otpe import tensors
-from otpe.runs import checkpoint
+from otpe.lab.runs import checkpoint
 
 TINY = otpe.TrainConfig(
     dataset="t-randman", classes=3, units=8, dims=1, alpha=2.0, time_steps=6, standardize="fixed", hidden=(6,), threshold=0.3,

@@ -8,11 +8,11 @@ import optax
 
 import otpe
 from otpe import tensors
-from otpe.runs import checkpoint
-from otpe.stream.command.config import StreamConfig
-from otpe.stream.events import Binner
+from otpe.lab.runs import checkpoint
+from otpe.lab.settings import StreamConfig
 from otpe.stream.learner import KIND
 from otpe.stream.sources import lines
+from otpe.stream.steps import Binner
 
 UNITS, CLASSES = 12, 4
 SHAPE = ["--units", str(UNITS), "--classes", str(CLASSES)]

@@ -3,27 +3,32 @@
 from otpe import datasets, testing
 from otpe.analysis import Alignment, Landscape, alignment, landscape, state_bytes
 from otpe.build import network
+from otpe.lab.paper.reproduce import reproduce
+from otpe.lab.report.page import report
+from otpe.lab.runs.compare import compare
+from otpe.lab.runs.results import Result
+from otpe.lab.runs.saved_weights import load
+from otpe.lab.runs.task import Splits
+from otpe.lab.runs.train import train
+from otpe.lab.settings import (
+    AlignConfig,
+    CompareConfig,
+    LandscapeConfig,
+    ReproduceConfig,
+    StreamConfig,
+    SweepConfig,
+    TrainConfig,
+)
+from otpe.lab.studies.align import Along, align
+from otpe.lab.studies.grid import SweepResult
+from otpe.lab.studies.sweep import sweep
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import Loss, accuracy, predict
 from otpe.networks import Network, dense
 from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
-from otpe.paper.config import ReproduceConfig
-from otpe.paper.run import reproduce
-from otpe.reporting.run import report
 from otpe.rulebook import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rules, stepper
-from otpe.runs.compare import compare
-from otpe.runs.config import CompareConfig, TrainConfig
-from otpe.runs.load import load
-from otpe.runs.result import Result
-from otpe.runs.task import Splits
-from otpe.runs.train import train
 from otpe.storage import load_network, save
-from otpe.stream.command.config import StreamConfig
 from otpe.stream.learner import Learned, StreamLearner
-from otpe.studies.align import Along, align
-from otpe.studies.config import AlignConfig, LandscapeConfig, SweepConfig
-from otpe.studies.results import SweepResult
-from otpe.studies.sweep import sweep
 from otpe.surrogates import arctan, fast_sigmoid, gaussian, spike, superspike, triangular
 from otpe.training import gradients, online_pass
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import otpe
-from otpe.runs.signals import CtrlC
+from otpe.lab.signals import CtrlC
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
@@ -30,59 +30,59 @@ class Verb(NamedTuple):
 VERBS = {
     "train": Verb(
         "train a network by one rule, offline or online",
-        config="otpe.runs.config:TrainConfig",
-        prepare="otpe.runs.verbs:prepare_train",
-        defaults="otpe.runs.verbs:stored_train",
+        config="otpe.lab.settings:TrainConfig",
+        prepare="otpe.lab.verbs:prepare_train",
+        defaults="otpe.lab.verbs:stored_train",
     ),
     "compare": Verb(
         "train by several rules on the same mini-batches, and compare them",
-        config="otpe.runs.config:CompareConfig",
-        prepare="otpe.runs.verbs:prepare_compare",
-        defaults="otpe.runs.verbs:stored_compare",
+        config="otpe.lab.settings:CompareConfig",
+        prepare="otpe.lab.verbs:prepare_compare",
+        defaults="otpe.lab.verbs:stored_compare",
     ),
     "align": Verb(
         "train by BPTT, and compare other rules' gradients with its own on the way",
-        config="otpe.studies.config:AlignConfig",
-        prepare="otpe.studies.verbs:prepare_align",
-        defaults="otpe.studies.verbs:stored_align",
+        config="otpe.lab.settings:AlignConfig",
+        prepare="otpe.lab.verbs:prepare_align",
+        defaults="otpe.lab.verbs:stored_align",
     ),
     "landscape": Verb(
         "the loss around a training run, and where each rule went",
-        config="otpe.studies.config:LandscapeConfig",
-        prepare="otpe.studies.verbs:prepare_landscape",
-        defaults="otpe.studies.verbs:stored_landscape",
+        config="otpe.lab.settings:LandscapeConfig",
+        prepare="otpe.lab.verbs:prepare_landscape",
+        defaults="otpe.lab.verbs:stored_landscape",
     ),
     "sweep": Verb(
         "train at every point of a grid over any settings, and draw maps of the accuracy",
-        config="otpe.studies.config:SweepConfig",
-        prepare="otpe.studies.verbs:prepare_sweep",
-        defaults="otpe.studies.verbs:stored_sweep",
+        config="otpe.lab.settings:SweepConfig",
+        prepare="otpe.lab.verbs:prepare_sweep",
+        defaults="otpe.lab.verbs:stored_sweep",
     ),
     "reproduce": Verb(
         "every table and figure of the paper, into one report",
-        config="otpe.paper.config:ReproduceConfig",
-        prepare="otpe.paper.verbs:prepare",
+        config="otpe.lab.settings:ReproduceConfig",
+        prepare="otpe.lab.verbs:prepare_reproduce",
     ),
     "report": Verb(
         "put runs and studies into one page, beside the paper's numbers",
-        config="otpe.reporting.config:ReportConfig",
-        prepare="otpe.reporting.run:prepare",
+        config="otpe.lab.settings:ReportConfig",
+        prepare="otpe.lab.report.page:prepare",
     ),
     "stream": Verb(
         "learn from a stream while it comes: events on standard input, files, worlds that change",
-        config="otpe.stream.command.config:StreamConfig",
-        prepare="otpe.stream.command.verbs:prepare",
-        defaults="otpe.stream.command.verbs:stored",
+        config="otpe.lab.settings:StreamConfig",
+        prepare="otpe.stream.session:prepare",
+        defaults="otpe.stream.session:stored",
     ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
-        config="otpe.bench.config:BenchConfig",
-        prepare="otpe.bench.run:prepare",
+        config="otpe.lab.settings:BenchConfig",
+        prepare="otpe.lab.bench.bench:prepare",
     ),
     "data": Verb(
         "fetch, verify, summarise and draw a dataset",
-        config="otpe.explore.config:DataConfig",
-        prepare="otpe.explore.run:prepare",
+        config="otpe.lab.settings:DataConfig",
+        prepare="otpe.lab.explore.explore:prepare",
     ),
 }
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from sample_sections import LINES, NAN, NOTHING, PANELS, figure
 
-from otpe.charts import figures
-from otpe.charts.kinds import Bar, Bars, Heat, Line, Lines, Mark, Section, from_json, to_json
+from otpe.lab.report import numbers
+from otpe.lab.report.content import Bar, Bars, Heat, Line, Lines, Mark, Section, from_json, to_json
 
-draw = pytest.importorskip("otpe.charts.draw")
-panels = pytest.importorskip("otpe.charts.panels")
+draw = pytest.importorskip("otpe.lab.report.drawing")
+panels = pytest.importorskip("otpe.lab.report.panels")
 
 
 @pytest.mark.filterwarnings("error")
@@ -37,7 +37,7 @@ def test_marks_are_drawn_and_stored():
     marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
     (made,) = draw.inlines(figure(marked))
     assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", made.svg))
-    axes = draw._canvas([marked], figures.legend(figure(marked)), None).axes[0]
+    axes = draw._canvas([marked], numbers.legend(figure(marked)), None).axes[0]
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
     assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
@@ -59,7 +59,7 @@ def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
 
 @pytest.mark.parametrize(("panels_shown", "across", "down"), [(1, 1, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2), (7, 3, 3)])
 def test_panels_are_split_evenly_into_rows(panels_shown, across, down):
-    canvas = draw._canvas([LINES] * panels_shown, figures.legend(figure(LINES)), None)
+    canvas = draw._canvas([LINES] * panels_shown, numbers.legend(figure(LINES)), None)
     shape = canvas.axes[0].get_subplotspec().get_gridspec().get_geometry()
     assert shape == (down, across)
 
@@ -72,7 +72,7 @@ def test_a_figure_name_cannot_leave_its_folder(tmp_path):
 
 def test_the_table_has_every_number():
     shown = figure(*PANELS.values())
-    rows = list(csv.DictReader(figures.table(shown).splitlines()))
+    rows = list(csv.DictReader(numbers.table(shown).splitlines()))
     assert rows[1] == {"panel": "Accuracy", "series": "bptt", "x": "10", "y": "0.6", "spread": "0.02", "height": ""}
     assert {"panel": "Accuracy", "series": "f-otpe", "x": "10", "y": "", "spread": "", "height": ""} in rows
     assert {"panel": "Cosine", "series": "otpe", "x": "layer 1", "y": "0.9", "spread": "0.1", "height": ""} in rows
@@ -130,18 +130,18 @@ def test_tooltips_of_bars_and_cells_are_at_their_centre():
     shown = Bars(
         title="", y="cosine", groups=["a", "b"], bars=[Bar(name="otpe", values=[1, 2]), Bar(name="ostl", values=[1, 2])]
     )
-    spots = list(figures.spots(shown))
+    spots = list(numbers.spots(shown))
     assert [spot.x for spot in spots] == pytest.approx([-0.2, 0.8, 0.2, 1.2])
     assert spots[0].text == "a\ncosine 1"
-    cells = list(figures.spots(PANELS["heat"]))
+    cells = list(numbers.spots(PANELS["heat"]))
     assert (cells[0].x, cells[0].y, cells[0].text) == (0.5, 0.5, "width 64\nslope 5\naccuracy 0.5 ± 0.1")
     assert cells[1].text.endswith("accuracy not a number")
 
 
 def test_a_long_line_is_thinned():
     line = Line(name="otpe", x=range(10_000), y=[math.sin(i) for i in range(10_000)])
-    spots = list(figures.spots(Lines(title="", x="", y="", lines=[line])))
-    assert 100 < len(spots) <= figures.MOST_SPOTS
+    spots = list(numbers.spots(Lines(title="", x="", y="", lines=[line])))
+    assert 100 < len(spots) <= numbers.MOST_SPOTS
 
 
 @pytest.mark.parametrize(

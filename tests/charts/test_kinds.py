@@ -7,36 +7,36 @@ import numpy as np
 import pytest
 from sample_sections import section
 
-from otpe.charts import kinds
+from otpe.lab.report import content
 
 
 def test_a_section_survives_a_round_trip():
-    text = kinds.to_json(section())
-    found = kinds.from_json(text)
-    assert kinds.to_json(found) == text
+    text = content.to_json(section())
+    found = content.from_json(text)
+    assert content.to_json(found) == text
     assert [type(panel).__name__ for panel in found.figures[0].panels] == ["Lines", "Lines", "Bars", "Heat", "Contours"]
     assert found.figures[0].panels[0].lines[0] == section().figures[0].panels[0].lines[0]
     assert (found.seconds, found.against[0]) == (83.4, section().against[0])
 
 
 def test_missing_numbers_are_null_in_json_and_nan_in_memory():
-    line = kinds.Line(name="otpe", x=[1], y=[math.inf])
-    text = kinds.to_json(
+    line = content.Line(name="otpe", x=[1], y=[math.inf])
+    text = content.to_json(
         section(
-            figures=[kinds.Figure(name="f", caption="", panels=[kinds.Lines(title="", x="", y="", lines=[line])])],
+            figures=[content.Figure(name="f", caption="", panels=[content.Lines(title="", x="", y="", lines=[line])])],
             seconds=math.nan,
         )
     )
     json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
-    found = kinds.from_json(text)
+    found = content.from_json(text)
     assert math.isnan(found.seconds)
     assert math.isnan(found.figures[0].panels[0].lines[0].y[0])
     assert found.figures[0].panels[0].lines[0].spread is None
 
 
 def test_settings_keep_all_digits_and_plotted_numbers_six():
-    found = kinds.from_json(
-        kinds.to_json(
+    found = content.from_json(
+        content.to_json(
             section(seconds=1.23456789, settings={"leak": 0.9525741268224334, "root": None, "n": np.int64(3)})
         )
     )
@@ -59,12 +59,12 @@ def test_settings_keep_all_digits_and_plotted_numbers_six():
 )
 def test_json_that_is_no_section_is_refused(text, message):
     with pytest.raises(ValueError, match=message) as error:
-        kinds.from_json(text)
-    assert not isinstance(error.value, kinds.OtherVersionError)
+        content.from_json(text)
+    assert not isinstance(error.value, content.OtherVersionError)
 
 
 def test_a_section_of_another_version_is_refused():
     with pytest.raises(
-        kinds.OtherVersionError, match=r"of format 2, which another version of otpe wrote; this one reads 1"
+        content.OtherVersionError, match=r"of format 2, which another version of otpe wrote; this one reads 1"
     ):
-        kinds.from_json('{"format": 2}')
+        content.from_json('{"format": 2}')

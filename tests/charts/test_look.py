@@ -3,7 +3,7 @@
 import pytest
 
 import otpe
-from otpe.charts import look
+from otpe.lab.report import look
 
 
 def luminance(colour):

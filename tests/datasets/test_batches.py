@@ -9,7 +9,7 @@ import pytest
 
 import otpe
 from otpe import datasets
-from otpe.datasets.contract import random_key, shuffled
+from otpe.datasets.dataset import random_key, shuffled
 
 KEY = jax.random.key(0)
 

@@ -12,7 +12,7 @@ import tiny_events
 from tiny_events import NAMES, UNITS
 
 from otpe import datasets
-from otpe.datasets import Binning, Holdout, cache, fetch, hdf5, heidelberg
+from otpe.datasets import Binning, Holdout, cache, download, hdf5, heidelberg
 
 REAL = Path(os.environ.get("OTPE_SHD", "data/shd"))
 
@@ -262,11 +262,11 @@ def server(tmp_path_factory, monkeypatch):
     handler = lambda *args: http.server.SimpleHTTPRequestHandler(*args, directory=str(shelf))  # noqa: E731
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        monkeypatch.setattr(fetch, "ADDRESS", f"http://127.0.0.1:{running.server_port}/")
+        monkeypatch.setattr(download, "ADDRESS", f"http://127.0.0.1:{running.server_port}/")
         hashes = {
             split: hashlib.md5((shelf / f"shd_{split}.h5.zip").read_bytes()).hexdigest() for split in ("train", "test")
         }
-        monkeypatch.setitem(fetch.SOURCES, "shd", fetch.Source("Spiking Heidelberg Digits", 700, hashes))
+        monkeypatch.setitem(download.SOURCES, "shd", download.Source("Spiking Heidelberg Digits", 700, hashes))
         yield shelf
         running.shutdown()
 
@@ -279,7 +279,7 @@ def test_download_fetches_only_the_files_needed(server, tmp_path):
     assert not (root / "shd_test.h5.zip").exists(), "only the file that is needed"
     (server / "shd_train.h5.zip").unlink()
     assert len(datasets.shd(root, "valid", 10, download=True)) == 2
-    assert fetch.fetch("shd", "train", root) == root / "shd_train.h5.zip"
+    assert download.fetch("shd", "train", root) == root / "shd_train.h5.zip"
 
 
 def test_a_damaged_download_is_refused_and_removed(server, tmp_path):
@@ -305,12 +305,12 @@ def test_existing_files_are_never_overwritten(server, tmp_path):
     mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
     content = mine.read_bytes()
     assert len(datasets.shd(tmp_path, validation="none")) == 30
-    assert fetch.is_official("shd", "train", tmp_path / "shd_train.h5") is None
+    assert download.is_official("shd", "train", tmp_path / "shd_train.h5") is None
     with pytest.raises(ValueError, match=r"is not the official archive"):
         datasets.shd(tmp_path, download=True)
-    assert not fetch.is_official("shd", "train", mine)
+    assert not download.is_official("shd", "train", mine)
     with pytest.raises(ValueError, match=r"is there, but is not the official archive: its md5 is \w+, expected \w+"):
-        fetch.fetch("shd", "train", tmp_path)
+        download.fetch("shd", "train", tmp_path)
     assert mine.read_bytes() == content
 
 
@@ -329,7 +329,7 @@ def test_offline_mode_refuses_to_download(server, tmp_path, monkeypatch):
 
 
 def test_without_pooch_the_error_says_how_to_install_it(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "find_spec", lambda name: None)
     with pytest.raises(
         OSError, match=r"downloading needs pooch, which is not installed. Use: pip install 'otpe\[data\]'"
     ):
@@ -338,9 +338,9 @@ def test_without_pooch_the_error_says_how_to_install_it(server, tmp_path, monkey
 
 def test_the_hashes_are_those_published():
     """A typing error in a hash would refuse every valid file."""
-    for source in fetch.SOURCES.values():
+    for source in download.SOURCES.values():
         assert all(len(md5) == 32 and int(md5, 16) for md5 in source.md5.values())
-    assert fetch.SOURCES["shd"].md5["test"] == "1503a5064faa34311c398fb0a1ed0a6f"
+    assert download.SOURCES["shd"].md5["test"] == "1503a5064faa34311c398fb0a1ed0a6f"
 
 
 # The real spoken digits, if they are available

@@ -10,7 +10,7 @@ import pytest
 
 from otpe import datasets
 from otpe.datasets import cache, manifolds
-from otpe.datasets.randman import look_up
+from otpe.datasets.manifolds import look_up
 
 SMALL = {"classes": 3, "units": 6, "dims": 2, "alpha": 2.0, "steps": 20, "points": 40}
 small = partial(datasets.randman, **SMALL)

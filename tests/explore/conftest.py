@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from otpe.datasets import randman
-from otpe.explore import reading, summary
+from otpe.lab.explore import reading, statistics
 
 
 @pytest.fixture
@@ -21,6 +21,6 @@ def tiny_randman(monkeypatch, tmp_path):
     monkeypatch.setattr(
         reading, "randman", lambda *a, **k: randman(*a, **k, classes=3, units=6, dims=1, steps=7, alpha=3, points=50)
     )
-    for module in (reading, summary):
+    for module in (reading, statistics):
         monkeypatch.setattr(module, "BATCH", 20)
         monkeypatch.setattr(module, "BATCHES", 3)

@@ -16,8 +16,8 @@ from otpe import cli
 from otpe.datasets import frames as binned
 from otpe.datasets.events import Events
 from otpe.datasets.frames import Binning, frames
-from otpe.explore import reading, run, summary
-from otpe.explore.config import DataConfig
+from otpe.lab.explore import explore, reading, statistics
+from otpe.lab.settings import DataConfig
 
 
 def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
@@ -46,7 +46,7 @@ def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
 
 def test_every_number_equals_a_count_by_hand(tmp_path, plain):
     write(tmp_path / "train.h5")
-    assert run.prepare(replace(FOLDER, root=tmp_path, out=tmp_path / "out", bins=2))() == 0
+    assert explore.prepare(replace(FOLDER, root=tmp_path, out=tmp_path / "out", bins=2))() == 0
     (split,) = read(tmp_path / "out")["splits"]
     assert split == {
         "name": "train",
@@ -96,7 +96,7 @@ def test_frames_are_counted_as_training_gets_them(binning, at_once, monkeypatch)
 
 
 def test_mean_spikes_and_durations_equal_a_count_by_hand(monkeypatch):
-    monkeypatch.setattr(summary, "AT_ONCE", 2)
+    monkeypatch.setattr(statistics, "AT_ONCE", 2)
     starts = np.array([0, 2, 2, 5])
     events = Events(
         np.array([3.0, 1.0, 2.0, 7.0, 4.0]),
@@ -106,8 +106,8 @@ def test_mean_spikes_and_durations_equal_a_count_by_hand(monkeypatch):
         None,
         ("a", "b", "c"),
     )
-    np.testing.assert_array_equal(summary.mean_spikes(events, 2), [[0, 0], [np.nan, np.nan], [1, 1.5]])
-    assert summary.durations(events).tolist() == [2, 0, 5]
+    np.testing.assert_array_equal(statistics.mean_spikes(events, 2), [[0, 0], [np.nan, np.nan], [1, 1.5]])
+    assert statistics.durations(events).tolist() == [2, 0, 5]
 
 
 def test_recordings_without_spikes_need_keep_empty(tmp_path, plain, capsys):
@@ -145,13 +145,13 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
     assert split.events.labels[20:40].tolist() == labels.tolist()
     step, unit = np.nonzero(np.asarray(spikes)[:, 5])
     np.testing.assert_array_equal(split.events.recording(25), [step, unit])
-    assert "standardised by the extremes of each mini-batch, as the authors do" in summary.about(config)
+    assert "standardised by the extremes of each mini-batch, as the authors do" in statistics.about(config)
 
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")
 def test_real_recordings_are_summarised(tmp_path, plain):
     """Recordings in the folder that OTPE_SHD names, official or regenerated."""
-    assert run.prepare(DataConfig("shd", root=Path(os.environ["OTPE_SHD"]), out=tmp_path))() == 0
+    assert explore.prepare(DataConfig("shd", root=Path(os.environ["OTPE_SHD"]), out=tmp_path))() == 0
     train, test = read(tmp_path, "shd-001")["splits"]
     for split in (train, test):
         assert len(split["classes"]) == 20

@@ -10,8 +10,8 @@ from three_recordings import FOLDER, TIMES, UNITS, write
 from otpe import cli
 from otpe.datasets import frames as binned
 from otpe.datasets.frames import Binning
-from otpe.explore import reading, run, settings, summary
-from otpe.explore.config import DataConfig
+from otpe.lab.explore import explore, reading, statistics
+from otpe.lab.settings import DataConfig
 
 BAD = [
     (["sdh"], r"dataset 'sdh' is not known. Did you mean 'shd'\? Expected one of: 't-randman'"),
@@ -51,7 +51,7 @@ BAD = [
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
 def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "run", lambda *_: pytest.fail("computed something"))
+    monkeypatch.setattr(explore, "run", lambda *_: pytest.fail("computed something"))
     assert cli.main(["data", *args]) == 2
     said = capsys.readouterr().err
     assert re.search(message, said)
@@ -94,8 +94,8 @@ def test_an_error_names_recordings_after_the_first_part_too(tmp_path, monkeypatc
 
 
 def test_dt_replaces_bins():
-    assert settings.binning(DataConfig("shd")) == Binning(50)
-    assert settings.binning(DataConfig("shd", dt=0.01)) == Binning(dt=0.01)
+    assert reading.binning(DataConfig("shd")) == Binning(50)
+    assert reading.binning(DataConfig("shd", dt=0.01)) == Binning(dt=0.01)
 
 
 def test_out_is_checked_before_anything_is_read(tmp_path, monkeypatch, capsys):
@@ -122,7 +122,7 @@ def test_a_full_disk_is_reported_with_a_sentence(tmp_path, monkeypatch, capsys):
 
 def test_without_matplotlib_there_are_no_figures(tmp_path, plain, capsys):
     write(tmp_path / "train.h5")
-    assert run.prepare(replace(FOLDER, root=tmp_path, bins=2, out=tmp_path / "out"))() == 0
+    assert explore.prepare(replace(FOLDER, root=tmp_path, bins=2, out=tmp_path / "out"))() == 0
     assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["folder-001.json", "folder-001.txt"]
 
@@ -132,7 +132,7 @@ def test_a_bug_is_shown_with_its_traceback(tmp_path, monkeypatch):
         raise ValueError("a bug")
 
     write(tmp_path / "train.h5")
-    monkeypatch.setattr(summary, "summary", broken)
+    monkeypatch.setattr(statistics, "summary", broken)
     with pytest.raises(ValueError, match="a bug"):
         cli.main(
             ["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(tmp_path / "out")]

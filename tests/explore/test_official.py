@@ -7,7 +7,7 @@ from three_recordings import write
 from tiny_events import zipped as pack
 
 from otpe import cli
-from otpe.datasets import fetch
+from otpe.datasets import download
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def archives(tmp_path, monkeypatch, plain):
     """Small SHD archives whose hashes count as official."""
     root = tmp_path / "shd"
     made = {split: pack(write(root / f"shd_{split}.h5")) for split in ("train", "test")}
-    official = {split: fetch.md5(path) for split, path in made.items()}
-    monkeypatch.setitem(fetch.SOURCES, "shd", fetch.SOURCES["shd"]._replace(md5=official))
+    official = {split: download.md5(path) for split, path in made.items()}
+    monkeypatch.setitem(download.SOURCES, "shd", download.SOURCES["shd"]._replace(md5=official))
     return root
 
 
@@ -42,7 +42,7 @@ def test_other_archives_are_named_and_refused_with_download(archives, capsys):
     assert "NOT OFFICIAL: shd_test.h5.zip. Results from these files are not SHD results." in said
     assert look(archives, "--verify", "--out", str(archives.parent / "none")) == 2
     said = capsys.readouterr().err
-    found, expected = fetch.md5(other), fetch.SOURCES["shd"].md5["test"]
+    found, expected = download.md5(other), download.SOURCES["shd"].md5["test"]
     assert f"{other} is not the official archive: its md5 is {found}, expected {expected}." in said
     assert f"`otpe data shd --root {archives} --download`, or leave out --verify" in said
     assert not (archives.parent / "none").exists()
@@ -73,7 +73,7 @@ def server(monkeypatch):
         asked.append((name, split))
         return pack(write(root / f"{name}_{split}.h5"))
 
-    monkeypatch.setattr(fetch, "fetch", fetched)
+    monkeypatch.setattr(download, "fetch", fetched)
     return asked
 
 

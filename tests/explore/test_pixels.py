@@ -10,16 +10,16 @@ from three_recordings import FOLDER, read, write
 
 from otpe import cli
 from otpe.datasets import moving_shapes
-from otpe.explore import grids, pictures, reading, report, summary
-from otpe.explore.config import DataConfig
+from otpe.lab.explore import pictures, reading, statistics
+from otpe.lab.settings import DataConfig
 
 CAMERA = replace(FOLDER, units=None, shape=(2, 2, 2), bins=2)
-BLUE, ORANGE = (matplotlib.colors.to_rgb(colour) for colour in (grids.BLUE, grids.ORANGE))
+BLUE, ORANGE = (matplotlib.colors.to_rgb(colour) for colour in (pictures.GRID_BLUE, pictures.ORANGE))
 
 
 @pytest.fixture
 def few(monkeypatch):
-    for module in (reading, summary):
+    for module in (reading, statistics):
         monkeypatch.setattr(module, "BATCH", 6)
         monkeypatch.setattr(module, "BATCHES", 2)
 
@@ -55,24 +55,24 @@ def test_a_camera_folder_is_summarised_as_a_grid(tmp_path):
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
     assert (split.shape, split.units, split.framed.shape) == ((2, 2, 2), 8, (2, 2, 2))
-    counts = grids.in_windows(split, 2, 2)  # units 0, 6 and 7 at 0, 0.25 and 0.5 s
+    counts = pictures.in_windows(split, 2, 2)  # units 0, 6 and 7 at 0, 0.25 and 0.5 s
     assert counts.tolist() == [[[[1, 0], [0, 0]], [[0, 0], [0, 0]]], [[[0, 0], [0, 0]], [[0, 0], [1, 1]]]]
-    picture = grids.strips(split, {2: "null"}, "title")
+    picture = pictures.strips(split, {2: "null"}, "title")
     images = [panel.images[0].get_array() for panel in picture.axes]
     assert len(images) == 2
     np.testing.assert_allclose(images[0], [[ORANGE, (1, 1, 1)], [(1, 1, 1)] * 2])
     np.testing.assert_allclose(images[1], [[(1, 1, 1)] * 2, [BLUE, BLUE]])
     (pooled,) = reading.read(replace(CAMERA, root=tmp_path, pool=2))
-    found = summary.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
+    found = statistics.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
     assert pooled.framed.shape == (2, 1, 1)
-    assert "2 × 2 pixels pooled into one" in report.text(found)
+    assert "2 × 2 pixels pooled into one" in statistics.text_summary(found)
     assert json.loads(json.dumps(found))["splits"][0]["frames"]["shape"] == [2, 1, 1]
 
 
 def test_the_figure_has_a_map_per_class(tmp_path):
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
-    shown = grids.maps(split, ["null", "eins", "zwei"], "title").axes[:3]
+    shown = pictures.maps(split, ["null", "eins", "zwei"], "title").axes[:3]
     assert [panel.get_title() for panel in shown] == ["null\n4", "eins\nnone", "zwei\n2"]
     np.testing.assert_array_equal(shown[0].images[0].get_array(), [[1.5, 0.5], [0.5, 1]])
 
@@ -81,13 +81,13 @@ def test_channels_other_than_two_are_no_polarities():
     one, three = np.zeros((1, 2, 2)), np.zeros((3, 2, 2))
     one[0, 0, 1] = three[2, 0, 1] = 5
     for counts in (one, three):
-        np.testing.assert_allclose(grids.colours(counts), [[(1, 1, 1), BLUE], [(1, 1, 1)] * 2])
-    assert grids.channels((2, 5, 3, 4)) == (10, 3, 4)
-    assert grids.channels((3, 4)) == (1, 3, 4)
+        np.testing.assert_allclose(pictures.colours(counts), [[(1, 1, 1), BLUE], [(1, 1, 1)] * 2])
+    assert pictures.channels((2, 5, 3, 4)) == (10, 3, 4)
+    assert pictures.channels((3, 4)) == (1, 3, 4)
 
 
 def test_captions_are_of_the_samples_shown(few, tmp_path):
     (split,) = reading.read(DataConfig("moving-shapes", size=12))
-    found = summary.summary(DataConfig("moving-shapes", size=12), [split])
+    found = statistics.summary(DataConfig("moving-shapes", size=12), [split])
     drawn = pictures.draw(tmp_path / "x.json", split, found, 3)
     assert [path.name for path in drawn] == ["x-frames.png", "x-rates.png"]

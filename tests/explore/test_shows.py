@@ -9,11 +9,11 @@ from three_recordings import FOLDER, write
 from tiny_events import zipped as pack
 
 from otpe.datasets.events import Events
-from otpe.explore import reading, report, summary
+from otpe.lab.explore import reading, statistics
 
 
 def test_samples_are_of_different_classes():
-    from otpe.explore.pictures import chosen
+    from otpe.lab.explore.pictures import chosen
 
     labels = np.array([2, 0, 0, 1, 2, 4, 0])
     assert chosen(labels, 4) == [1, 3, 0, 5]
@@ -23,12 +23,12 @@ def test_samples_are_of_different_classes():
 
 
 def test_the_figures_show_the_recordings(tmp_path):
-    from otpe.explore import pictures
+    from otpe.lab.explore import pictures
 
     write(tmp_path / "train.h5")
     config = replace(FOLDER, root=tmp_path, bins=2)
     (split,) = reading.read(config)
-    found = summary.summary(config, [split])
+    found = statistics.summary(config, [split])
     figure = pictures._rasters(split, found, 8)
     assert [panel.get_title() for panel in figure.axes] == ["null, speaker 4", "null, speaker 4", "zwei, speaker 5"]
     np.testing.assert_allclose(figure.axes[2].lines[0].get_xydata(), [[0.2, 3], [1.2, 3]], rtol=1e-3)
@@ -44,7 +44,7 @@ MANY = tuple(map(str, range(61))), ["0", "20", "40", "60"]
 
 @pytest.mark.parametrize(("names", "shown"), [ODD, MANY], ids=["odd", "many"])
 def test_unprintable_names_are_escaped_in_figures(names, shown):
-    from otpe.explore import pictures
+    from otpe.lab.explore import pictures
 
     events = Events(np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2]), np.array([2], np.int32), None, names)
     split = reading.Split("train", None, events, (2,), None)
@@ -61,7 +61,7 @@ def test_the_table_has_the_measured_values(tmp_path):
     write(tmp_path / "train.h5")
     write(tmp_path / "test.h5", speakers=None)
     config = replace(FOLDER, root=tmp_path, dt=0.1, steps=4, binary=True, pool=2)
-    lines = report.text(summary.summary(config, reading.read(config))).splitlines()
+    lines = statistics.text_summary(statistics.summary(config, reading.read(config))).splitlines()
     assert f"in {tmp_path}; frames: time steps of 0.1 s, 4 at most, zeros and ones, 2 units pooled into one" in lines
     for line in (
         "  file                                       train.h5                 test.h5",
@@ -80,12 +80,12 @@ def test_splits_with_other_classes_have_a_table_each(tmp_path):
     write(tmp_path / "train.h5")
     write(tmp_path / "test.h5", names=None)
     config = replace(FOLDER, root=tmp_path, bins=2)
-    text = report.text(summary.summary(config, reading.read(config)))
+    text = statistics.text_summary(statistics.summary(config, reading.read(config)))
     assert text.count("Recordings of each class") == 2
 
 
 def test_files_of_a_folder_are_listed(tmp_path):
-    from otpe.explore.sources import sources
+    from otpe.lab.explore.reading import sources
 
     for name in ("b_test.h5", "a-train.h5", "other.h5", "one_valid.h5", "two_valid.h5"):
         write(tmp_path / name)

@@ -7,17 +7,17 @@ import pytest
 import three_recordings
 from reproductions import RANDMAN
 
-from otpe.paper import run as reproduction
-from otpe.paper.config import ReproduceConfig
-from otpe.runs import folder, guards, settings, task
-from otpe.runs.run import Run
+from otpe.lab.paper import reproduce as reproduction
+from otpe.lab.runs import checks, folder, guards, task
+from otpe.lab.runs.train import Run
+from otpe.lab.settings import ReproduceConfig
 
 
 class Stand(Run):
     """Stands for a run: opens its folder as a run does, and writes made-up results for its settings."""
 
     def __init__(self, ran, config):
-        self.ran, self.config = ran, settings.plain(config)
+        self.ran, self.config = ran, checks.plain(config)
         self.folder = folder.opened(self.config, ["stand"], folder.identity(self.config))
 
     def compile(self):

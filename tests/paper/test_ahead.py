@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from otpe.paper import ahead
-from otpe.paper.plan import Planned
-from otpe.runs.config import TrainConfig
-from otpe.runs.run import Run
+from otpe.lab.paper import reproduce
+from otpe.lab.paper.plan import Planned
+from otpe.lab.runs.train import Run
+from otpe.lab.settings import TrainConfig
 
 
 class Made(Run):
@@ -55,7 +55,7 @@ def cores(request, monkeypatch):
 
 def test_all_runs_are_compiled_in_other_threads(cores):
     making = Making(late=("a", "c"))
-    found = list(ahead.ready(planned(*"abcde"), making, always))
+    found = list(reproduce.ready(planned(*"abcde"), making, always))
     assert sorted(run.name for run, _ in found) == sorted(made.name for _, made in found) == [*"abcde"]
     assert all(made.compiled and not made.closed for _, made in found)
 
@@ -68,7 +68,7 @@ def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
         assert run.name != "a" or others.wait(30), "the other runs had to wait"
         return Made(run.name)
 
-    for run, _ in ahead.ready(planned(*"abcdef"), make, always):
+    for run, _ in reproduce.ready(planned(*"abcdef"), make, always):
         names.append(run.name)
         if len(names) == 5:
             others.set()
@@ -76,15 +76,15 @@ def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
 
 
 def test_only_a_limited_number_of_runs_is_prepared_ahead(cores):
-    making, names = Making(), [f"run {i}" for i in range(ahead.AHEAD + 5)]
-    for i, _ in enumerate(ahead.ready(planned(*names), making, always)):
+    making, names = Making(), [f"run {i}" for i in range(reproduce.AHEAD + 5)]
+    for i, _ in enumerate(reproduce.ready(planned(*names), making, always)):
         time.sleep(0.03)
-        assert len(making.made) == min(i + ahead.AHEAD, len(names)), "the run in training plus the allowed number"
+        assert len(making.made) == min(i + reproduce.AHEAD, len(names)), "the run in training plus the allowed number"
 
 
 def test_runs_that_depend_on_a_search_are_made_after_it(cores):
     over, making, seen = set(), Making(), []
-    for run, _ in ahead.ready(planned(*"abcd", c=("a", "b")), making, over.__contains__):
+    for run, _ in reproduce.ready(planned(*"abcd", c=("a", "b")), making, over.__contains__):
         time.sleep(0.02)
         assert "c" not in making.made or {"a", "b"} <= over
         over.add(run.name)
@@ -94,7 +94,7 @@ def test_runs_that_depend_on_a_search_are_made_after_it(cores):
 
 def test_folders_are_closed_when_iteration_stops():
     making = Making(late=("b",))
-    runs = ahead.ready(planned(*"abcdef"), making, always)
+    runs = reproduce.ready(planned(*"abcdef"), making, always)
     _, first = next(runs)
     runs.close()
     assert not first.closed, "the one that was handed out is closed by its user"
@@ -103,7 +103,7 @@ def test_folders_are_closed_when_iteration_stops():
 
 def test_an_error_is_raised_and_the_other_folders_are_closed():
     making = Making(failing=("b",))
-    runs = ahead.ready(planned(*"abcd"), making, always)
+    runs = reproduce.ready(planned(*"abcd"), making, always)
     taken = set()
     with pytest.raises(OSError, match="no room for b"):
         taken.update(run.name for run, _ in runs)
@@ -117,5 +117,5 @@ def test_a_run_that_cannot_be_compiled_closes_its_folder():
 
     large = Large("a")
     with pytest.raises(MemoryError, match="out of memory"):
-        next(ahead.ready(planned("a"), lambda _: large, always))
+        next(reproduce.ready(planned("a"), lambda _: large, always))
     assert large.closed

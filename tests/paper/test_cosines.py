@@ -5,8 +5,8 @@ import math
 import pytest
 from made_up_runs import aligned, run
 
-from otpe.paper import cosines, numbers
-from otpe.studies import align
+from otpe.lab.paper import cosines, published
+from otpe.lab.studies import align
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_mean_and_spread_are_over_networks_and_time_output_first(bptt):
     assert against["kernel cosine, O", "ostl"].paper == 1.0
     assert against["kernel cosine, H2", "ostl"].ours == pytest.approx(0.5)
     assert against["cosine, whole model", "otpe"].ours == pytest.approx(0.07)
-    assert against["cosine, whole model", "otpe"].paper == numbers.COSINES_MODEL["otpe"]
+    assert against["cosine, whole model", "otpe"].paper == published.COSINES_MODEL["otpe"]
 
 
 def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
@@ -51,7 +51,7 @@ def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
     beside = {each.what: each for each in cosines.beside_five(along, last=20)}
     assert [*beside] == [f"kernel cosine at the end, {name}" for name in ("O", "H4", "H3", "H2", "H1")]
     assert beside["kernel cosine at the end, H1"].ours == pytest.approx(0.2)
-    assert [each.paper for each in beside.values()] == [*numbers.COSINES_5["otpe"]]
+    assert [each.paper for each in beside.values()] == [*published.COSINES_5["otpe"]]
     assert {each.what: each.ours for each in cosines.beside_five(along, last=30)}["kernel cosine at the end, H1"] > 0.4
     assert cosines.beside_three(along)[0].what == "cosine, whole model", "kernels of another depth are not compared"
 
@@ -75,10 +75,10 @@ def test_without_a_bptt_run_there_are_no_cosines():
 
 def test_distances_from_the_paper_are_given_at_the_end_and_for_the_closest_fifth(tmp_path):
     """One rule, five moments; the first layer's cosine falls, the last hidden one's rises."""
-    theirs = numbers.COSINES_5["otpe"][::-1]
+    theirs = published.COSINES_5["otpe"][::-1]
     moments = [[[theirs[0] + off, *theirs[1:]]] for off in (0.4, 0.3, 0.05, -0.1, -0.2)]
     found = run(tmp_path, "bptt", [[0.5]] * 5, alignment=[aligned({"otpe": each}) for each in moments])
-    told = cosines.section(found, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), numbers.COSINES_5)
+    told = cosines.section(found, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), published.COSINES_5)
     assert told["remarks"] == [
         "All kernel cosines beside the paper's lie within 0.200 of them. Cosines move while a network learns, so it"
         " matters when they are taken: over all of training ours lie within 0.090, and within 0.050 in the fifth that"

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from otpe.paper import numbers, scale
-from otpe.paper.config import ReproduceConfig
-from otpe.paper.items import ITEMS
-from otpe.paper.plan import Plan, coarser
-from otpe.runs import settings
-from otpe.runs.config import PAPER_LEAK, TrainConfig
+from otpe.lab.paper import published, scale
+from otpe.lab.paper.items import ITEMS
+from otpe.lab.paper.plan import Plan, coarser
+from otpe.lab.runs import checks
+from otpe.lab.settings import PAPER_LEAK, ReproduceConfig, TrainConfig
 
 SCALES = {each.name: each for each in (scale.FULL, scale.FINE, scale.QUICK)}
 ASKED = ReproduceConfig(root=Path("digits"), precision="tf32", checkpoint_seconds=7)
@@ -42,7 +41,7 @@ def test_a_name_means_the_same_run_in_all_items(plan):
 def test_every_run_has_valid_settings(plan):
     for item in ITEMS.values():
         for run in item.needs(plan):
-            settings.checked(run.config)
+            checks.checked(run.config)
             assert run.config.out is None
             assert (run.config.precision, run.config.checkpoint_seconds) == ("tf32", 7)
             assert (run.config.dataset == "shd") == (run.config.root == Path("digits")) == item.digits
@@ -108,7 +107,7 @@ def test_offline_digits_are_as_in_the_paper(full):
             assert (c.bins, c.dt, c.pool, c.binary, c.validation) == (None, None, 1, False, "first")
             _check_network_and_optimizer(c)
     assert full.scale.sizes == ((128, 128), (512, 512), (512,) * 4)
-    assert {size for size in numbers.OFFLINE} == {(len(hidden) + 1, hidden[0]) for hidden in full.scale.sizes}
+    assert {size for size in published.OFFLINE} == {(len(hidden) + 1, hidden[0]) for hidden in full.scale.sizes}
     assert full.scale.last == 1_000
 
 
@@ -134,7 +133,7 @@ def test_fine_has_the_papers_size_online_and_the_same_offline_runs_as_full():
     assert {run.config.steps for run in runs if run.search} == {10_000, 20_000}
     for rule in scale.ONLINE:
         tried = [run for run in runs if run.config.rule == rule and "digits" in run.name and not run.search]
-        assert tuple(run.config.learning_rate for run in tried) == numbers.RATES
+        assert tuple(run.config.learning_rate for run in tried) == published.RATES
     for name in ("randman_offline", "digits_offline", "sizes", "draws", "randman", "digits", "last", "snapshots"):
         assert getattr(scale.FINE, name) == getattr(scale.FULL, name)
 

@@ -11,12 +11,13 @@ import pytest
 from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, told
 
 from otpe import cli, files
-from otpe.bench import complexity
-from otpe.charts.kinds import Section
-from otpe.paper import run as reproduction
-from otpe.paper.items import ITEMS
-from otpe.paper.run import prepared_reproduction, reproduce
-from otpe.runs import folder, signals, task
+from otpe.lab import signals
+from otpe.lab.bench import bench
+from otpe.lab.paper import reproduce as reproduction
+from otpe.lab.paper.items import ITEMS
+from otpe.lab.paper.reproduce import prepared_reproduction, reproduce
+from otpe.lab.report.content import Section
+from otpe.lab.runs import folder, task
 
 MAKE_DATA = task.named
 
@@ -73,7 +74,7 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(ran, 
 
 def test_the_complexity_item_shows_its_study(ran, config, monkeypatch):
     measured = Section(name="complexity", title="", lead="All of it.", settings={"widths": [64, 128]}, seconds=9.0)
-    monkeypatch.setattr(complexity, "study", lambda **_: measured)
+    monkeypatch.setattr(bench, "study", lambda **_: measured)
     reproduce(replace(config, items=("complexity",)))
     section = told(config, "complexity")
     assert (section.lead, section.settings, section.seconds) == ("All of it.", {"widths": [64, 128]}, 9.0)

@@ -9,15 +9,15 @@ import pytest
 from reproductions import ITEM, OTPE, line, told
 
 from otpe import cli
-from otpe.charts.kinds import to_json
-from otpe.datasets import fetch
-from otpe.datasets.fetch import SOURCES
-from otpe.paper import run as reproduction
-from otpe.paper.config import ReproduceConfig
-from otpe.paper.items import ITEMS
-from otpe.paper.run import prepared_reproduction, reproduce
-from otpe.reporting import find
-from otpe.runs import task
+from otpe.datasets import download
+from otpe.datasets.download import SOURCES
+from otpe.lab.paper import reproduce as reproduction
+from otpe.lab.paper.items import ITEMS
+from otpe.lab.paper.reproduce import prepared_reproduction, reproduce
+from otpe.lab.report import finder
+from otpe.lab.report.content import to_json
+from otpe.lab.runs import task
+from otpe.lab.settings import ReproduceConfig
 
 
 def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, config, capsys):
@@ -35,7 +35,7 @@ def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, conf
     assert math.isnan(section.seconds), "no time was spent"
     assert told(config, ITEM).tables
     assert {name.split("-")[0] for name in ran} == {"t"}
-    found = {each.path.name: (each.state, each.note) for each in find.search([config.out])}
+    found = {each.path.name: (each.state, each.note) for each in finder.search([config.out])}
     assert found == {"offline-digits": ("left out", why), ITEM: ("finished", ""), "rates-digits": ("left out", why)}
 
 
@@ -144,7 +144,7 @@ def test_only_the_file_that_is_read_counts_as_official(config, monkeypatch):
     config.root.mkdir(parents=True)
     for split in ("train", "test"):
         (config.root / f"shd_{split}.h5.zip").write_text("")
-    monkeypatch.setattr(fetch, "md5", lambda path: SOURCES["shd"].md5[path.name.split("_")[1].split(".")[0]])
+    monkeypatch.setattr(download, "md5", lambda path: SOURCES["shd"].md5[path.name.split("_")[1].split(".")[0]])
     assert reproduction.digits_name(config) == reproduction.OFFICIAL
     assert reproduction.no_digits(config.root) is None
     (config.root / "shd_test.h5").write_text("mine, which is read before the archive")

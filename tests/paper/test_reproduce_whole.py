@@ -9,10 +9,10 @@ import pytest
 from reproductions import BPTT, ITEM, OTPE, line, told
 
 from otpe import cli
-from otpe.paper import run as reproduction
-from otpe.paper.config import ReproduceConfig
-from otpe.paper.scale import QUICK, Training
-from otpe.runs import loop
+from otpe.lab.paper import reproduce as reproduction
+from otpe.lab.paper.scale import QUICK, Training
+from otpe.lab.runs import loop
+from otpe.lab.settings import ReproduceConfig
 
 ITEMS = (ITEM, "cosines-t-randman", "landscape-t-randman")
 TINY = replace(

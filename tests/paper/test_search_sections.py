@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made_up_runs import run
 
-from otpe.charts.kinds import Heat
-from otpe.paper import digits, online
+from otpe.lab.paper import accuracy_tables
+from otpe.lab.report.content import Heat
 
 NAN = math.nan
 
@@ -30,38 +30,38 @@ def search(tmp_path):
 
 
 def test_a_search_compares_the_last_quarter_of_each_run(search):
-    assert online.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "only the last quarter counts"
-    assert online.score(search["otpe"][0], last=10) == pytest.approx(0.5)
-    assert math.isnan(online.score(search["otpe"][2], 10))
+    assert accuracy_tables.score(search["otpe"][0], last=1_000) == pytest.approx(0.5), "only the last quarter counts"
+    assert accuracy_tables.score(search["otpe"][0], last=10) == pytest.approx(0.5)
+    assert math.isnan(accuracy_tables.score(search["otpe"][2], 10))
     for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
-        assert online.best([search["otpe"][i] for i in order], 10).result["learning_rate"] == 1e-4
-    assert online.best(search["ostl"], 10).result["learning_rate"] == 1e-3, "the first of equal rates"
+        assert accuracy_tables.best([search["otpe"][i] for i in order], 10).result["learning_rate"] == 1e-4
+    assert accuracy_tables.best(search["ostl"], 10).result["learning_rate"] == 1e-3, "the first of equal rates"
 
 
 def test_the_table_of_a_search_has_all_rates(search):
-    table = online.tried(search, 10)
+    table = accuracy_tables.tried(search, 10)
     assert table.columns == ["rule", "0.001", "0.0004", "0.0001"]
     assert table.rows[0] == ["otpe", "0.500", "nan", "0.700"]
     assert table.rows[1:] == [["ostl", "0.600", "no run", "0.600"], ["ottt", *["no run"] * 3]]
     assert table.caption == "The search: validation accuracy, mean of the last 10 of 80 mini-batches, by learning rate."
-    assert "mean of the last 20 of 80" in online.tried(search, 1_000).caption, "at most a quarter"
+    assert "mean of the last 20 of 80" in accuracy_tables.tried(search, 1_000).caption, "at most a quarter"
 
 
 def test_the_online_section_has_final_runs_and_the_search(search):
-    told = online.section({"otpe": search["otpe"][1], "ostl": None}, search, 10, "R-Randman")
+    told = accuracy_tables.online_section({"otpe": search["otpe"][1], "ostl": None}, search, 10, "R-Randman")
     assert [line.name for line in told["figures"][0].panels[0].lines] == ["otpe"]
     accuracies, rates = told["tables"]
     assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
     assert accuracies.rows[1] == ["ostl", "no run", "", "", ""]
     assert len(accuracies.columns) == 5, "one draw has no spread over draws"
-    assert rates == online.tried(search, 10)
-    short = online.section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
+    assert rates == accuracy_tables.tried(search, 10)
+    short = accuracy_tables.online_section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
     assert short.rows[0][1] == "0.700 ± 0.000", "the end of a short run is not the whole run"
     assert "mean of the last 20 mini-batches" in short.caption
 
 
 def test_the_rates_figure_has_a_panel_per_size_and_a_line_per_rule(search):
-    told = digits.rates({(32, 32): search, (16,) * 4: {"otpe": search["otpe"][:1]}}, 10, "my digits")
+    told = accuracy_tables.digits_rates({(32, 32): search, (16,) * 4: {"otpe": search["otpe"][:1]}}, 10, "my digits")
     wide, deep = told["figures"][0].panels
     assert (wide.title, deep.title, wide.log_x) == ("3 layers of 32", "5 layers of 16", True)
     assert [line.name for line in wide.lines] == ["otpe", "ostl", "ottt"]
@@ -75,7 +75,7 @@ def test_the_rates_figure_has_a_panel_per_size_and_a_line_per_rule(search):
 
 def test_one_network_has_no_spread(tmp_path):
     alone = {"otpe": [run(tmp_path, "otpe", [[0.5]], test=[0.4])], "ottt": []}
-    told = digits.rates({(32, 32): alone}, 10, "my digits")["figures"][0]
+    told = accuracy_tables.digits_rates({(32, 32): alone}, 10, "my digits")["figures"][0]
     assert told.panels[0].lines[0].spread is None
     assert told.caption == "my digits, online; one network each."
 
@@ -90,7 +90,7 @@ def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order
         (512, 512): {"otpe": ostl, "ostl": otpe, "ottt": tested("ottt", 0.61999998)},
         (64, 64): {"otpe": ostl, "ostl": otpe},
     }
-    told = digits.table(sizes, "offline", "my digits")
+    told = accuracy_tables.digits_table(sizes, "offline", "my digits")
     rows = told["tables"][0].rows
     assert rows[0] == ["otpe", "3", "128", "72.0 ± 2.0", "72.5 ± 0.7", "0.001"]
     assert rows[2] == ["ottt", "3", "128", "", "64.3 ± 1.0", ""]
@@ -108,8 +108,8 @@ def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order
         "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OSTL (72.0 ± 2.0), offline, unlike in the paper.",
         "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OTTT (62.0), offline, unlike in the paper.",
     ]
-    assert digits.table(sizes, "online", "my digits")["tables"][0].rows[0][4] == "73.6 ± 1.4"
-    assert "from a search" in digits.table({}, "online", "my digits")["lead"]
+    assert accuracy_tables.digits_table(sizes, "online", "my digits")["tables"][0].rows[0][4] == "73.6 ± 1.4"
+    assert "from a search" in accuracy_tables.digits_table({}, "online", "my digits")["lead"]
 
 
 def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_path):
@@ -120,7 +120,7 @@ def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_p
         "otpe": {(3, 32, 5): at(0.1, 0.3), (3, 32, 25): at(0.5, 0.5), (3, 64, 5): at(0.4, 0.4, best=0.6), (5, 32, 5): at(0.3, 0.3)},
         "ostl": {},
     }  # fmt: skip
-    told = digits.slopes(found, "my digits")
+    told = accuracy_tables.digits_slopes(found, "my digits")
     panels = [panel for figure in told["figures"] for panel in figure.panels]
     assert [figure.name for figure in told["figures"]] == ["slopes-3", "slopes-5"]
     assert [panel.title for panel in panels] == ["OTPE, 3 layers", "OSTL, 3 layers", "OTPE, 5 layers", "OSTL, 5 layers"]
@@ -135,4 +135,4 @@ def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_p
     np.testing.assert_allclose(panels[0].spread, [[0.1, 0], [0, NAN]])
     np.testing.assert_allclose(panels[2].values, [[0.3, NAN], [NAN, NAN]])
     assert told["tables"][0].rows == [["otpe", "3", "64", "5", "0.400 ± 0.000"]], "the best by validation, not by test"
-    assert digits.slopes({"otpe": {}}, "my digits")["tables"][0].rows == []
+    assert accuracy_tables.digits_slopes({"otpe": {}}, "my digits")["tables"][0].rows == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up_runs import MACHINE, run
 
-from otpe.paper import finished, numbers, offline
+from otpe.lab.paper import accuracy_tables, finished, published
 
 NAN = math.nan
 
@@ -46,36 +46,38 @@ def runs(tmp_path):
 
 
 def test_the_table_of_accuracies_has_means_of_draws_and_names_missing_runs(runs):
-    bptt, otpe, ostl, ottt = offline.accuracies(runs, last=10).rows
+    bptt, otpe, ostl, ottt = accuracy_tables.accuracies(runs, last=10).rows
     assert bptt == ["bptt", "0.550 ± 0.180", "0.400 to 0.700", "0.500 ± 0.141", "2.500 ± 1.118", "0.001"]
     assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null is not counted"
     assert ostl[1:3] == ["0.250 ± 0.112", "one"]
     assert ottt == ["ottt", "no run", "", "", "", ""]
-    assert offline.accuracies(runs, last=20).rows[0][1] == "0.275 ± 0.090"
-    assert "mean of the last 1,000 mini-batches" in offline.accuracies(runs, last=1000).caption
+    assert accuracy_tables.accuracies(runs, last=20).rows[0][1] == "0.275 ± 0.090"
+    assert "mean of the last 1,000 mini-batches" in accuracy_tables.accuracies(runs, last=1000).caption
 
 
 def test_the_papers_numbers_are_compared_with_the_means_of_all_networks(runs):
-    found = offline.beside(runs, {"otpe": 0.8, "bptt": 0.9, "ottt": 0.7, "f-otpe": 0.5}, "what", "valid_accuracy", 10)
+    found = accuracy_tables.beside(
+        runs, {"otpe": 0.8, "bptt": 0.9, "ottt": 0.7, "f-otpe": 0.5}, "what", "valid_accuracy", 10
+    )
     assert [each.rule for each in found] == ["otpe", "bptt"], "there is a number to compare with"
     assert (found[1].what, found[1].paper, found[1].percent) == ("what", 0.9, True)
     assert (found[1].ours, found[1].spread) == (pytest.approx(0.55), pytest.approx(np.std([0.6, 0.8, 0.3, 0.5])))
-    (loss,) = offline.beside(runs, {"bptt": 2.0}, "what", "loss", 10)
+    (loss,) = accuracy_tables.beside(runs, {"bptt": 2.0}, "what", "loss", 10)
     assert (loss.ours, loss.percent) == (pytest.approx(2.5), False)
 
 
 def test_the_distance_from_bptt_is_taken_network_by_network(runs):
-    otpe, ostl = offline.from_bptt(runs, {"otpe": 0.007, "ostl": -0.038, "ottt": -0.086}, 10)
+    otpe, ostl = accuracy_tables.from_bptt(runs, {"otpe": 0.007, "ostl": -0.038, "ottt": -0.086}, 10)
     apart = [0.7 - 0.6, 0.8 - 0.8, 0.3 - 0.3]
     assert (otpe.ours, otpe.spread) == (pytest.approx(np.mean(apart)), pytest.approx(np.std(apart)))
     assert (ostl.ours, ostl.spread) == (pytest.approx(-0.3), pytest.approx(np.std([-0.5, -0.5, -0.1, -0.1])))
     assert otpe.percent
     for none in ({**runs, "bptt": None}, {"otpe": runs["otpe"]}):
-        assert offline.from_bptt(none, {"otpe": 0.007}, 10) == []
+        assert accuracy_tables.from_bptt(none, {"otpe": 0.007}, 10) == []
 
 
 def test_sections_of_randman(runs):
-    told = offline.randman(runs, 10, "t-randman")
+    told = accuracy_tables.offline_randman(runs, 10, "t-randman")
     assert "Offline training on T-Randman: 2 draws of the manifolds" in told["lead"]
     assert [each.what for each in told["against"]] == ["validation accuracy above BPTT's"] * 2
     assert told["remarks"] == [
@@ -88,20 +90,20 @@ def test_sections_of_randman(runs):
     assert [line.name for line in accuracy.lines] == [line.name for line in loss.lines] == ["bptt", "otpe", "ostl"]
     assert accuracy.lines[0].y == pytest.approx([0, 0.55])
     assert loss.lines[0].y == pytest.approx([9, 2.5])
-    told = offline.randman(runs, 10, "r-randman")
+    told = accuracy_tables.offline_randman(runs, 10, "r-randman")
     assert {each.rule: each.paper for each in told["against"]} == {
-        rule: numbers.R_RANDMAN[rule] for rule in ("bptt", "otpe", "ostl")
+        rule: published.R_RANDMAN[rule] for rule in ("bptt", "otpe", "ostl")
     }
     assert len(told["remarks"]) == 1
-    one = offline.randman({"ostl": runs["ostl"]}, 10, "r-randman")["remarks"][0]
+    one = accuracy_tables.offline_randman({"ostl": runs["ostl"]}, 10, "r-randman")["remarks"][0]
     assert "differs by up to" not in one, "one draw cannot show the spread over draws"
-    nothing = offline.randman({"bptt": None, "otpe": None}, 10, "r-randman")
+    nothing = accuracy_tables.offline_randman({"bptt": None, "otpe": None}, 10, "r-randman")
     assert not nothing["against"]
     assert not nothing["figures"][0].panels[0].lines
 
 
 def test_the_section_of_offline_digits_compares_accuracy_and_loss(runs):
-    told = offline.digits(runs, 10, "my digits")
+    told = accuracy_tables.offline_digits(runs, 10, "my digits")
     assert [(each.what, each.paper) for each in told["against"] if each.rule == "bptt"] == [
         ("validation accuracy at the end", 0.946),
         ("training loss at the end", 2.196),

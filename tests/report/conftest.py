@@ -6,8 +6,8 @@ from dataclasses import asdict
 import pytest
 from sample_sections import NAN, section
 
-from otpe.charts import kinds
-from otpe.runs.config import CompareConfig, TrainConfig
+from otpe.lab.report import content
+from otpe.lab.settings import CompareConfig, TrainConfig
 
 MACHINE = {"device": "cpu: cpu", "platform": "Linux", "versions": {"otpe": "0.1.0"}, "commit": "abc"}
 
@@ -27,7 +27,7 @@ class Runs:
         return folder
 
     def study(self, name, **change):
-        return self.write(name, section=kinds.to_json(section(name, **change)))
+        return self.write(name, section=content.to_json(section(name, **change)))
 
     def train(self, name, finished=True, measured=(4, 8), **change):
         about = {"format": 1, **asdict(TrainConfig(steps=8, seeds=2, dataset="r-randman")), **MACHINE} | change

@@ -1,6 +1,6 @@
 """The page in a browser: it has no errors, is complete, fetches nothing, and fits on a phone."""
 
-from otpe.reporting.run import report
+from otpe.lab.report.page import report
 
 FIGURES = (
     "[...document.querySelectorAll('.panel svg')].map(x => x.getBoundingClientRect()).map(b => [b.width, b.height])"

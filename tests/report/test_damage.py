@@ -12,9 +12,9 @@ import pytest
 from sample_sections import LINES, figure, section
 
 from otpe import cli
-from otpe.charts.kinds import Table, from_json, to_json
-from otpe.reporting import find
-from otpe.reporting.run import report
+from otpe.lab.report import finder
+from otpe.lab.report.content import Table, from_json, to_json
+from otpe.lab.report.page import report
 
 MOST = 40  # changes per file; more changes find more errors and take longer
 DEEP = object()
@@ -60,7 +60,7 @@ def changed(value, place, wrong):
 @pytest.fixture
 def quick(monkeypatch):
     """Draw nothing, and do not wait for the disk."""
-    monkeypatch.setattr("otpe.reporting.parts.find_spec", lambda name: None)
+    monkeypatch.setattr("otpe.lab.report.markup.find_spec", lambda name: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -69,7 +69,7 @@ def damaged(runs, name, file, tmp_path):
     assert report(runs.path, tmp_path / "page.html").exists()
     page = (tmp_path / "page.html").read_text()
     assert "The sound" in page
-    found = {each.path.name: each for each in find.search([runs.path])}
+    found = {each.path.name: each for each in finder.search([runs.path])}
     assert found["sound"].state == "finished"
     (other,) = [each for key, each in found.items() if key != "sound"]
     if other.state == "damaged":

@@ -6,17 +6,16 @@ import re
 import pytest
 
 from otpe.datasets import named
-from otpe.reporting import find
-from otpe.runs import section
-from otpe.runs.config import TrainConfig
+from otpe.lab.report import finder, sections
+from otpe.lab.settings import TrainConfig
 
 
 def states(runs, *below):
-    return {str(each.path.relative_to(runs.path)): each.state for each in find.search([runs.path.joinpath(*below)])}
+    return {str(each.path.relative_to(runs.path)): each.state for each in finder.search([runs.path.joinpath(*below)])}
 
 
 def only(runs):
-    (each,) = find.search([runs.path])
+    (each,) = finder.search([runs.path])
     return each
 
 
@@ -37,7 +36,7 @@ def test_order_json_sets_the_order_and_names_missing_items(runs):
         runs.study(name)
     runs.write("", order=["c", "x", "a"])
     assert states(runs) == {"c": "finished", "a": "finished", "b": "finished", "x": "missing"}
-    assert find.search([runs.path])[-1].note == "order.json names it, but it is not finished yet."
+    assert finder.search([runs.path])[-1].note == "order.json names it, but it is not finished yet."
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "{}", "[1]", '["a/b"]', '[".."]', '["\\u0000"]'])
@@ -46,7 +45,7 @@ def test_a_damaged_order_is_reported(runs, content):
         runs.study(name)
     runs.write("", order=content)
     assert states(runs) == {"order.json": "damaged", "a": "finished", "b": "finished"}
-    note = find.search([runs.path])[0].note
+    note = finder.search([runs.path])[0].note
     assert re.match(
         r"order.json is damaged: .*\. Sections are in the order of their names; which ones are missing is not", note
     )
@@ -95,7 +94,7 @@ def test_user_parts_are_named_instead_of_a_command(runs):
     assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
     runs.train("run", dataset="mine")
     assert only(runs).section.command == ""
-    assert named.NAMES == section.KNOWN
+    assert named.NAMES == sections.KNOWN
 
 
 def test_a_stopped_run_is_shown_as_unfinished(runs):
@@ -132,7 +131,7 @@ def test_studies_below_a_study_are_shown(runs):
     runs.train("all/a-run-of-it")
     runs.write("all/b", config={"format": 1, "grid": 3})
     assert states(runs) == {"all/a": "finished", "all/b": "unfinished"}
-    assert find.search([runs.path])[1].note.endswith(
+    assert finder.search([runs.path])[1].note.endswith(
         f"Go on with: its command --resume --out {runs.path / 'all' / 'b'}"
     )
 
@@ -196,32 +195,32 @@ def test_a_folder_without_read_permission_is_shown_as_damaged(runs, monkeypatch)
 
     monkeypatch.setattr(type(runs.path), "iterdir", refused)
     assert states(runs) == {"a": "finished", "b": "damaged"}
-    assert find.search([runs.path])[1].note == "cannot be read: Permission denied."
+    assert finder.search([runs.path])[1].note == "cannot be read: Permission denied."
 
 
 def test_the_same_folder_twice_is_shown_once(runs):
     path = runs.study("a")
-    assert len(find.search([runs.path, path, runs.path])) == 1
+    assert len(finder.search([runs.path, path, runs.path])) == 1
 
 
 def test_a_missing_file_or_folder_is_reported(runs):
     with pytest.raises(
         FileNotFoundError, match=r"runs', which is not there, expected a folder of runs, such as otpe train"
     ):
-        find.search([runs.path])
+        finder.search([runs.path])
     empty = runs.write("empty")
     with pytest.raises(FileNotFoundError, match=r"empty', which holds no runs: .* Make one, with: otpe compare"):
-        find.search([empty])
+        finder.search([empty])
     (empty / "file").write_text("")
     with pytest.raises(FileNotFoundError, match=r"file', which is a file, expected a folder of runs"):
-        find.search([empty / "file"])
+        finder.search([empty / "file"])
 
 
 def test_damaged_lines_of_metrics_are_reported(runs):
     path = runs.train("run", measured=(4, 8)) / "metrics.jsonl"
-    assert find.search([runs.path])[0].state == "finished"
+    assert finder.search([runs.path])[0].state == "finished"
     path.write_text("what?\n" + path.read_text())
-    (found,) = find.search([runs.path])
+    (found,) = finder.search([runs.path])
     assert found.state == "damaged"
     assert found.note.endswith(
         "metrics.jsonl is damaged: line 1 is left out. The curves lack them. The result is whole."

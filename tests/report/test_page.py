@@ -14,10 +14,10 @@ from sample_sections import LINES, NAN, figure, section
 from tiny_runs import fingerprints
 
 from otpe import cli, documents, files
-from otpe.charts.kinds import Against, Figure, Line, Lines, Table, from_json, to_json
-from otpe.reporting import page, parts, words
-from otpe.reporting.find import Found
-from otpe.reporting.run import report
+from otpe.lab.report import markup, page, words
+from otpe.lab.report.content import Against, Figure, Line, Lines, Table, from_json, to_json
+from otpe.lab.report.finder import Found
+from otpe.lab.report.page import report
 
 
 def made(tmp_path, *sections):
@@ -102,12 +102,12 @@ def test_styles_become_classes():
 
 
 def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
-    text = plain(parts.against(section().against))
+    text = plain(markup.against(section().against))
     assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
     assert "Deep OTPE (ours) – 95.0 % – –" in text
     assert "cosine OSTL 0.700 0.750 +0.050 –" in text
-    assert parts.against([]) == ""
-    far = parts.against([Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
+    assert markup.against([]) == ""
+    far = markup.against([Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
     assert 'class="number far">2.0<' in far
     overview = plain(made(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
@@ -192,7 +192,7 @@ def test_settings_that_are_0_or_1_are_numbers():
         "dt": None,
         "hidden": [1],
     }
-    said = plain(parts.facts(given)).split()
+    said = plain(markup.facts(given)).split()
     assert " ".join(said) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
 
 
@@ -280,7 +280,7 @@ def test_the_page_is_opened_on_request(runs, tmp_path, monkeypatch):
 
 
 def test_the_function_has_the_defaults_of_the_command():
-    from otpe.reporting.config import ReportConfig
+    from otpe.lab.settings import ReportConfig
 
     default, given = ReportConfig(), inspect.signature(report).parameters
     assert (given["folders"].default, given["out"].default, given["title"].default) == (
@@ -292,6 +292,6 @@ def test_the_function_has_the_defaults_of_the_command():
 
 def test_no_report_needs_jax_or_tyro(runs, tmp_path):
     runs.train("run")
-    code = f"import sys; sys.modules['jax'] = sys.modules['tyro'] = None\nfrom otpe.reporting.run import report\nreport({str(runs.path)!r}, {str(tmp_path / 'a.html')!r})"
+    code = f"import sys; sys.modules['jax'] = sys.modules['tyro'] = None\nfrom otpe.lab.report.page import report\nreport({str(runs.path)!r}, {str(tmp_path / 'a.html')!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert (tmp_path / "a.html").exists()

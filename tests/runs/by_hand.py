@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 import otpe
-from otpe.datasets.contract import random_key
+from otpe.datasets.dataset import random_key
 
 
 class Trained(NamedTuple):

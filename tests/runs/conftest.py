@@ -7,7 +7,7 @@ import pytest
 from tiny_runs import TINY
 
 import otpe
-from otpe.runs import checkpoint, loop
+from otpe.lab.runs import checkpoint, loop
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import pytest
 from tiny_runs import TINY
 
 import otpe
-from otpe.runs import snapshots, task
-from otpe.runs.train import prepared
+from otpe.lab.runs import saved_weights, task
+from otpe.lab.runs.train import prepared
 
 RULES = ("ostl", "approx-otpe", "f-otpe", "bptt")
 ALONG = replace(TINY, rule="bptt", hidden=(6, 5), align=RULES, snapshots=4, seeds=2, standardize="batch")
@@ -21,7 +21,7 @@ def run(tmp_path_factory):
 
 
 def test_alignment_is_measured_at_the_current_weights_on_the_next_mini_batch(run):
-    data, (steps, params) = task.named(ALONG).train, snapshots.read(run.folder)
+    data, (steps, params) = task.named(ALONG).train, saved_weights.read_snapshot(run.folder)
     for line in run.metrics:
         assert list(line["alignment"]) == sorted(RULES)
         for s in range(ALONG.seeds):
@@ -54,7 +54,7 @@ def test_weights_are_saved_at_the_start_at_intervals_and_at_the_end(tmp_path):
     run = prepared(config)
     first = jax.tree.map(np.asarray, run.state.params)
     run()
-    steps, params = snapshots.read(config.out)
+    steps, params = saved_weights.read_snapshot(config.out)
     assert steps.tolist() == [0, 5, 10, 12]
     jax.tree.map(np.testing.assert_array_equal, jax.tree.map(lambda x: x[0], params), first)
     last = jax.tree.map(np.asarray, run.state.params)
@@ -67,26 +67,26 @@ def test_weights_are_saved_at_the_start_at_intervals_and_at_the_end(tmp_path):
 
 
 def test_snapshots_are_written_before_the_checkpoint_that_follows(tmp_path, monkeypatch):
-    config, save = replace(TINY, snapshots=2, out=tmp_path / "run"), snapshots.save
+    config, save = replace(TINY, snapshots=2, out=tmp_path / "run"), saved_weights.save_snapshot
 
     def full(run, step, params):
         if step == 12:
             raise OSError(28, "No space left on device")
         save(run, step, params)
 
-    monkeypatch.setattr(snapshots, "save", full)
+    monkeypatch.setattr(saved_weights, "save_snapshot", full)
     with pytest.raises(OSError, match="No space left"):
         otpe.train(config)
     assert not list((config.out / "checkpoints").iterdir())
     monkeypatch.undo()
     otpe.train(replace(config, resume=True))
-    assert snapshots.read(config.out)[0].tolist() == [*range(0, 13, 2)]
+    assert saved_weights.read_snapshot(config.out)[0].tolist() == [*range(0, 13, 2)]
 
 
 def test_a_run_without_snapshots_says_how_to_get_them(tmp_path):
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=r"holds no weights along the way. Train with snapshots, such as"):
-        snapshots.read(result.folder)
+        saved_weights.read_snapshot(result.folder)
 
 
 @pytest.mark.parametrize(

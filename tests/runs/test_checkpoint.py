@@ -19,8 +19,8 @@ from tiny_runs import TINY, fingerprints, state
 
 import otpe
 from otpe import cli, tensors
-from otpe.runs import checkpoint, loop
-from otpe.runs.loop import Best, State
+from otpe.lab.runs import checkpoint, loop
+from otpe.lab.runs.loop import Best, State
 
 
 class Noise(NamedTuple):
@@ -236,7 +236,7 @@ def test_a_disk_full_while_writing_other_files_stops_with_a_sentence(at, unfinis
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"otpe.runs.folder.Folder.{'add' if at == 'metrics.jsonl' else 'write_result'}", full)
+        patch.setattr(f"otpe.lab.runs.folder.Folder.{'add' if at == 'metrics.jsonl' else 'write_result'}", full)
         assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 1
     assert "No space left on device. What was written until then is kept." in capsys.readouterr().err
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 0

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import otpe
-from otpe.runs import folder
+from otpe.lab.runs import folder
 
 
 @pytest.fixture

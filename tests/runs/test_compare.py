@@ -11,10 +11,10 @@ from tiny_runs import TINY, arguments, fingerprints
 
 import otpe
 from otpe import cli
-from otpe.charts import kinds
 from otpe.datasets import from_arrays
-from otpe.runs import checkpoint, compare, loop, task
-from otpe.runs.own import Own
+from otpe.lab.report import content
+from otpe.lab.runs import checkpoint, compare, loop, task
+from otpe.lab.runs.custom import Own
 
 RULES = ("bptt", "ottt")
 
@@ -99,7 +99,7 @@ def test_a_comparison_writes_table_numbers_and_figure(compared, config):
     assert found["left_out"] == ["bptt cannot learn online"]
     assert [run["folder"] for run in found["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
     assert [run["test_accuracy"] for run in found["runs"]] == [result.test_accuracy for result in results]
-    section = kinds.from_json((config.out / "section.json").read_text())
+    section = content.from_json((config.out / "section.json").read_text())
     assert [(panel.title, [line.name for line in panel.lines]) for panel in section.figures[0].panels] == [
         ("offline: validation accuracy", ["bptt", "ottt"]),
         ("offline: training loss", ["bptt", "ottt"]),

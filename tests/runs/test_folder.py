@@ -13,7 +13,8 @@ from tiny_runs import TINY, arguments, fingerprints, state, steps_of
 
 import otpe
 from otpe import cli, files
-from otpe.runs import folder, loop, read
+from otpe.lab import records
+from otpe.lab.runs import folder, loop
 
 
 def main(*args):
@@ -139,9 +140,9 @@ def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "metrics.jsonl")
     os.mkfifo(tmp_path / "config.json")
-    assert read.read_metrics(tmp_path) == []
+    assert records.read_metrics(tmp_path) == []
     with pytest.raises(ValueError, match=r"config.json is damaged: no plain file. Name another folder."):
-        read.read_json(tmp_path / "config.json")
+        records.read_json(tmp_path / "config.json")
 
 
 def test_a_link_in_a_run_folder_gets_a_sentence(finished, no_training, tmp_path, capsys):

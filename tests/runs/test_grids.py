@@ -12,8 +12,8 @@ from tiny_runs import TINY
 import otpe
 from otpe import cli, memory
 from otpe.datasets import from_arrays, moving_shapes
-from otpe.runs import size, task
-from otpe.runs.config import TrainConfig
+from otpe.lab.runs import task
+from otpe.lab.settings import TrainConfig
 
 SHAPES = TrainConfig(
     dataset="moving-shapes", size=12, time_steps=5, noise=0.01, hidden=(6,), threshold=0.1, batch=4, steps=6, eval_every=3,
@@ -104,6 +104,6 @@ def test_a_grid_beyond_memory_is_refused(tmp_path, monkeypatch):
 
 
 def test_sizes_are_computed_before_data_is_made():
-    assert size.expected(SHAPES)[:3] == (5, 288, 8)
-    assert size.expected(TrainConfig(dataset="folder", shape=(2, 4, 6), pool=2, bins=7))[:3] == (7, 12, 1)
-    assert size.found(splits())[:3] == (5, 24, 3)
+    assert task.expected_shape(SHAPES)[:3] == (5, 288, 8)
+    assert task.expected_shape(TrainConfig(dataset="folder", shape=(2, 4, 6), pool=2, bins=7))[:3] == (7, 12, 1)
+    assert task.found_shape(splits())[:3] == (5, 24, 3)

@@ -11,8 +11,8 @@ from tiny_runs import TINY, arguments, state, steps_of
 
 import otpe
 from otpe import cli
-from otpe.datasets.contract import random_key
-from otpe.runs import checkpoint, guards, task
+from otpe.datasets.dataset import random_key
+from otpe.lab.runs import checkpoint, guards, task
 
 WILD = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24, checkpoint_seconds=0)
 

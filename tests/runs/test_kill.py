@@ -12,7 +12,7 @@ from pathlib import Path
 import every_run
 from tiny_runs import state, steps_of
 
-from otpe.runs import checkpoint
+from otpe.lab.runs import checkpoint
 
 SCRIPT = Path(every_run.__file__)
 

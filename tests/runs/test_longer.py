@@ -11,7 +11,7 @@ from tiny_runs import TINY, arguments, fingerprints, state, steps_of
 
 import otpe
 from otpe import cli
-from otpe.runs import folder, snapshots
+from otpe.lab.runs import folder, saved_weights
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_start_weights_from_run_file_and_arrays_are_equal(tmp_path, trained):
         arrays = state(out)
         ends.append({key: value for key, value in arrays.items() if key.startswith("params")})
     assert all(end == ends[0] for end in ends)
-    _, along = snapshots.read(tmp_path / "run")
+    _, along = saved_weights.read_snapshot(tmp_path / "run")
     jax.tree.map(lambda way, given: np.testing.assert_array_equal(way[0, 0], given), along, trained.params[0])
 
 

@@ -11,8 +11,8 @@ from tiny_runs import TINY
 import otpe
 from otpe import tensors
 from otpe.datasets import from_arrays
-from otpe.runs import checkpoint
-from otpe.runs.optimizers import OPTIMIZERS, SCHEDULES, Schedule, optimizer
+from otpe.lab.runs import checkpoint
+from otpe.lab.runs.optimizers import OPTIMIZERS, SCHEDULES, Schedule, optimizer
 from otpe.testing import relative_error, scenario
 from otpe.training import gradients
 from otpe.training.optimizer import ByValue

@@ -13,9 +13,9 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli
-from otpe.reporting import find
-from otpe.runs import settings
-from otpe.studies.landscape import prepared_landscape
+from otpe.lab.report import finder
+from otpe.lab.runs import checks
+from otpe.lab.studies.landscapes import prepared_landscape
 
 MEMBRANE = otpe.network(
     8, [(otpe.layers.dense(6), otpe.LIF(0.9, 0.3)), (otpe.layers.dense(3), otpe.LeakyIntegrator(0.9))]
@@ -31,7 +31,7 @@ def stretched(logits, target):
 
 
 def test_dense_networks_from_settings_equal_otpe_dense():
-    assert settings.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
+    assert checks.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
 
 
 def test_settings_describe_every_kind_of_network():
@@ -41,21 +41,21 @@ def test_settings_describe_every_kind_of_network():
         TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer"
     )
     wanted = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
-    assert settings.network(cuba, 8, 3).neurons == (*wanted,)
+    assert checks.network(cuba, 8, 3).neurons == (*wanted,)
     adaptive = replace(
         TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator"
     )
     adaptive = replace(adaptive, learn_leak="layer")
     wanted = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
-    assert settings.network(adaptive, 8, 3).neurons == wanted
+    assert checks.network(adaptive, 8, 3).neurons == wanted
     conv = replace(TINY, conv=(4, 5), conv_kernel=5, conv_stride=2, conv_pool=2)
-    assert [layer.out_shape for layer in settings.network(conv, (2, 34, 34), 3).layers] == [
+    assert [layer.out_shape for layer in checks.network(conv, (2, 34, 34), 3).layers] == [
         (4, 17, 17),
         (5, 4, 4),
         (6,),
         (3,),
     ]
-    assert settings.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
+    assert checks.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
 
 
 def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
@@ -66,7 +66,7 @@ def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # membranes are not rates, so no layer counts as silent
         result = otpe.train(config, data=splits())
-    assert result.net == settings.network(config, SHAPE, 3)
+    assert result.net == checks.network(config, SHAPE, 3)
     again = otpe.load(tmp_path / "a")
     assert again.net == result.net
     jax.tree.map(np.testing.assert_array_equal, again.params, result.params)
@@ -116,7 +116,7 @@ def test_user_parts_work_in_every_command(tmp_path):
         assert otpe.sweep(sweep, rules=[RULE], **own).rules == ("mixed",)
     look = otpe.LandscapeConfig(**CONFIG, rules=("bptt",), grid=2, snapshots=1, out=tmp_path / "landscape")
     assert np.isfinite(prepared_landscape(look, **own)()[0].landscape.loss).all()
-    reported = find.search([tmp_path])
+    reported = finder.search([tmp_path])
     assert {each.state for each in reported} == {"finished"}
     sections = {each.path.name: each.section for each in reported}
     assert sections["train"].title.startswith("mixed, online, on ")
@@ -146,7 +146,7 @@ def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
     otpe.train(config, rule=RULE)
     for name in ("config.json", "result.json"):
         assert json.loads((tmp_path / "run" / name).read_text())["rule"] == "mixed"
-    (found,) = find.search([tmp_path])
+    (found,) = finder.search([tmp_path])
     assert found.section.title == "mixed, offline, on t-randman"
     assert otpe.train(replace(config, resume=True), rule=RULE).rule == "mixed"
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 2

@@ -14,8 +14,9 @@ from tiny_runs import TINY, arguments, steps_of
 
 import otpe
 from otpe import cli
-from otpe.runs import checkpoint, folder, loop, signals, train
-from otpe.runs.own import describe
+from otpe.lab import signals
+from otpe.lab.runs import checkpoint, folder, loop, train
+from otpe.lab.runs.custom import describe
 
 
 def test_a_run_resumes_with_other_block_lengths(trained, tmp_path, monkeypatch):
@@ -108,7 +109,7 @@ def test_a_dataset_name_cannot_leave_the_runs_folder(name, tmp_path, monkeypatch
 
 def test_other_lengths_change_the_data_fingerprint():
     from otpe.datasets import from_arrays
-    from otpe.runs.task import Splits, fingerprint
+    from otpe.lab.runs.task import Splits, fingerprint
 
     spikes, labels = np.ones((6, 8, 5)), np.arange(8) % 2
     made = [from_arrays(spikes, labels, lengths=np.full(8, n)) for n in (2, 5)]

@@ -17,7 +17,8 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli, networks
 from otpe.datasets import SpikeBatch, from_arrays
-from otpe.runs import config, settings
+from otpe.lab import settings
+from otpe.lab.runs import checks
 
 SMALL = arguments(TINY)  # for messages that need the data
 BAD = [
@@ -102,7 +103,7 @@ BAD = [
     ([*SMALL, "--out", "a-file/below"], r"out is 'a-file/below', which cannot be made: Not a directory"),
 ]  # fmt: skip
 BAD += [
-    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in settings.COUNTS
+    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in checks.COUNTS
 ]
 
 
@@ -256,12 +257,12 @@ def test_missing_tensorboard_is_reported(tmp_path, monkeypatch, capsys):
 
 
 def test_both_default_leaks_are_those_of_the_paper():
-    assert config.PAPER_LEAK == networks.PAPER_LEAK
+    assert settings.PAPER_LEAK == networks.PAPER_LEAK
 
 
 def test_settings_import_no_jax():
     code = """
-import sys, otpe.runs.config
+import sys, otpe.lab.settings
 from otpe import cli
 for verb in ("train", "compare"):
     try:

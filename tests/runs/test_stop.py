@@ -12,7 +12,7 @@ from tiny_runs import TINY, arguments, state, steps_of
 
 import otpe
 from otpe import cli
-from otpe.runs import checkpoint, loop
+from otpe.lab.runs import checkpoint, loop
 
 LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)
 
@@ -27,7 +27,7 @@ def whole(tmp_path_factory):
 SIGNALLED = """
 import os, sys
 from otpe import cli
-from otpe.runs import loop
+from otpe.lab.runs import loop
 
 number, advance, calls = int(sys.argv[1]), loop.advance, []
 

@@ -9,12 +9,12 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli, contents, files, tensors
-from otpe.bench import results
-from otpe.runs import checkpoint, folder, result, train
-from otpe.runs.config import TrainConfig
-from otpe.runs.load import load
-from otpe.runs.read import read_training
-from otpe.studies import sweep
+from otpe.lab.bench import measurements
+from otpe.lab.records import read_training
+from otpe.lab.runs import checkpoint, folder, results, train
+from otpe.lab.runs.saved_weights import load
+from otpe.lab.settings import TrainConfig
+from otpe.lab.studies import sweep
 
 
 def test_altered_json_is_parsed_or_refused():
@@ -32,7 +32,7 @@ def test_altered_json_files_of_a_run_are_refused(name, finished):
     whole = path.read_text()
     reads = {
         "config.json": lambda: folder.stored(TrainConfig, finished),
-        "result.json": lambda: result.read(path),
+        "result.json": lambda: results.read(path),
         "metrics.jsonl": lambda: read_training(finished),
     }
     made = json.loads(whole.splitlines()[0] if name == "metrics.jsonl" else whole)
@@ -120,7 +120,7 @@ def test_altered_results_of_a_benchmark_are_refused(tmp_path):
 
     def read(text):
         path.write_text(text)
-        results.checked(path, folder.read_json(path))
+        measurements.checked(path, folder.read_json(path))
 
     assert strange.refusals(read, [*strange.texts(made), *strange.TEXTS], path) > 100
     read(json.dumps(made))

@@ -13,8 +13,8 @@ from tiny_runs import TINY, arguments, state, steps_of
 
 import otpe
 from otpe import cli
-from otpe.runs import loop, task
-from otpe.runs.train import prepared
+from otpe.lab.runs import loop, task
+from otpe.lab.runs.train import prepared
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32 with another order of operations
 

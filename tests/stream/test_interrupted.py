@@ -12,8 +12,8 @@ import optax
 import pytest
 
 import otpe
-from otpe.runs import checkpoint
-from otpe.stream import cell, forks
+from otpe.lab.runs import checkpoint
+from otpe.stream import cell, programs
 from otpe.stream import learner as module
 from otpe.stream.learner import StreamLearner
 
@@ -209,4 +209,4 @@ def test_using_a_learner_after_a_fork_is_refused():
     for _ in range(10):
         assert "was forked from one that uses JAX, and JAX would hang here. Save" in told.get(timeout=20)
     process.join(20)
-    forks.check()  # the parent process continues
+    programs.check_not_forked()  # the parent process continues

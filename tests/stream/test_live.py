@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from made_up_blocks import block, feed
 
-from otpe.stream.page import vitals
-from otpe.stream.page.live import Live
-from otpe.stream.score import Prequential
+from otpe.stream.page import live_state
+from otpe.stream.page.live_state import Live
+from otpe.stream.prequential import Prequential
 
 SIZES = (6, 4, 3)
 
@@ -150,22 +150,22 @@ def test_the_size_of_the_page_stays_constant():
         if i % 500 == 499:
             sizes.append(len(json.dumps(live.now())))
     now = live.now()
-    assert len(now["memory"]["course"]) <= vitals.POINTS
+    assert len(now["memory"]["course"]) <= live_state.VITAL_POINTS
     assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], (
         "the curve covers the whole stream"
     )
     assert max(sizes) < 12_000
-    assert now["latency"]["blocks"] == vitals.BLOCKS
+    assert now["latency"]["blocks"] == live_state.BLOCKS
 
 
 def test_memory_falls_back_to_its_peak_or_to_none(monkeypatch, tmp_path):
-    now = vitals.resident()
-    monkeypatch.setattr(vitals, "STATM", tmp_path / "statm")
-    most = vitals.resident()
+    now = live_state.resident()
+    monkeypatch.setattr(live_state, "STATM", tmp_path / "statm")
+    most = live_state.resident()
     assert 2**20 < now <= 1.01 * most < 2**40
     assert Live(SIZES).now()["memory"]["peak"] is True
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert vitals.resident() is None
+    assert live_state.resident() is None
     live = Live(SIZES)
     feed(live, Prequential(3), block(2))
     assert as_json(live)["memory"] == {"resident": None, "peak": True, "course": []}

@@ -4,9 +4,9 @@ import time
 
 from made_up_blocks import block, feed
 
-from otpe.stream.page.live import Live
+from otpe.stream.page.live_state import Live
 from otpe.stream.page.serve import serve
-from otpe.stream.score import Prequential
+from otpe.stream.prequential import Prequential
 
 SIZES = (700, 128, 5)
 TEXT = "document.getElementById('{}').textContent"

@@ -14,9 +14,9 @@ import time
 import pytest
 from made_up_blocks import block, feed
 
-from otpe.stream.page import answers, serve
-from otpe.stream.page.live import Live
-from otpe.stream.score import Prequential
+from otpe.stream.page import serve
+from otpe.stream.page.live_state import Live
+from otpe.stream.prequential import Prequential
 
 SIZES = (6, 4, 3)
 
@@ -224,7 +224,7 @@ def test_a_request_in_pieces_is_answered(server):
 
 def test_a_slow_reader_gets_the_whole_answer_without_delaying_others(server):
     content = b"x" * 20_000_000
-    server._page = answers.answer(200, "text/html", content)
+    server._page = serve.answer(200, "text/html", content)
     with socket.create_connection(("127.0.0.1", server.port), 5) as link:
         link.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS - 2)]

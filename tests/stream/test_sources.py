@@ -12,9 +12,8 @@ import tiny_events
 
 from otpe.datasets import Binning
 from otpe.datasets.heidelberg import load
-from otpe.stream.events import RESET, Binner
 from otpe.stream.sources import iterate, lines, recordings
-from otpe.stream.steps import Bad, Step
+from otpe.stream.steps import RESET, Bad, Binner, Step
 
 # Recordings
 

@@ -9,10 +9,10 @@ from tiny_streams import config, learner
 
 import otpe
 from otpe import tensors
-from otpe.runs import checkpoint
-from otpe.stream.command import saved
-from otpe.stream.command.run import run
+from otpe.lab.runs import checkpoint
+from otpe.stream import saved
 from otpe.stream.learner import KIND
+from otpe.stream.session import run
 
 
 def said(path):

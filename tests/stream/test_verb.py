@@ -18,14 +18,13 @@ from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, kn
 import otpe
 from otpe import cli
 from otpe.datasets import Binning
-from otpe.reporting import find
-from otpe.runs import checkpoint, starts
-from otpe.stream import worlds
-from otpe.stream.command import opening, saved
-from otpe.stream.command.changes import parsed
-from otpe.stream.command.run import run
+from otpe.lab.report import finder
+from otpe.lab.runs import checkpoint, saved_weights
+from otpe.stream import saved, setup, worlds
 from otpe.stream.prequential import evaluate
+from otpe.stream.session import run
 from otpe.stream.sources import recordings
+from otpe.stream.worlds import parsed_change
 
 
 def test_a_file_of_events_from_end_to_end(file, out, capsys):
@@ -57,7 +56,7 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
 def test_the_report_of_a_stream(file, out, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out, metrics_seconds=0), [Pressed(9)])
-    (half,) = find.search([tmp_path])
+    (half,) = finder.search([tmp_path])
     assert half.state == "unfinished"
     assert half.note.endswith(f"Go on with: otpe stream --resume --out {out}")
     measured = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -69,11 +68,11 @@ def test_the_report_of_a_stream(file, out, tmp_path):
     assert ["labelled", measured[-1]["labelled"]] in half.section.tables[0].rows
     with (out / "metrics.jsonl").open("a") as metrics:
         metrics.write("what?\n")
-    (damaged,) = find.search([tmp_path])
+    (damaged,) = finder.search([tmp_path])
     assert damaged.note.endswith(f"metrics.jsonl is damaged: line {len(measured) + 1} is left out.")
     assert damaged.section == half.section
     score = run(config(file, out, resume=True)).score
-    (found,) = find.search([tmp_path])
+    (found,) = finder.search([tmp_path])
     assert (found.state, found.section.title) == ("finished", f"OTPE on a stream: {file}")
     command = shlex.split(found.section.command)
     assert command[:3] == ["otpe", "stream", str(file)]
@@ -108,7 +107,7 @@ def test_a_stream_of_recordings(out, tmp_path):
 
 
 def test_a_stream_of_randman(out, monkeypatch):
-    monkeypatch.setattr(opening, "randman", made_up_randman)
+    monkeypatch.setattr(setup, "randman", made_up_randman)
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
     found = run(config("r-randman", out, **options, steps=50, seed=5))
@@ -118,7 +117,7 @@ def test_a_stream_of_randman(out, monkeypatch):
     assert found.place.steps == score.steps == 50
     changing = config("r-randman", out.parent / "other", **options, steps=50, changes=("swap@21:0,1", "shift@60:2"))
     run(changing)
-    (told,) = find.search([changing.out])
+    (told,) = finder.search([changing.out])
     assert [(mark.x, mark.text) for mark in told.section.figures[0].panels[0].marks] == [(21, "swap")]
 
 
@@ -133,7 +132,9 @@ def test_a_stream_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tm
     start = tmp_path
     if kind == "file":
         start = otpe.save(tmp_path / "net.safetensors", learner().net, learner().params)
-    monkeypatch.setattr(starts, "load", lambda *_: SimpleNamespace(net=learner().net, params=(learner().params,)))
+    monkeypatch.setattr(
+        saved_weights, "load", lambda *_: SimpleNamespace(net=learner().net, params=(learner().params,))
+    )
     asked_for = config(file, out, seed=9, start=start, hidden=(128, 128), threshold=0.5)
     assert run(asked_for).score.state() == evaluate(learner(), steps(file), block=4).state()
     with pytest.raises(
@@ -190,7 +191,7 @@ def test_a_long_silence_is_skipped_or_starts_a_sequence(gap, sequences, skipped,
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("otpe.stream.command.display.REFRESH", 0.0)
+    monkeypatch.setattr("otpe.stream.display.REFRESH", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     file.write_text("".join(events(40)) + "who?\n" + "".join(events(40, first=0.3)))
     run(config(file, out, metrics_seconds=0))
@@ -244,7 +245,7 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.csv").write_text("0.1,2,3\n")
     os.mkfifo(tmp_path / "pipe.csv")
-    monkeypatch.setattr(opening, "randman", made_up_randman)
+    monkeypatch.setattr(setup, "randman", made_up_randman)
     assert cli.main(["stream", *args]) == 2
     said = capsys.readouterr().err
     assert re.search(message, said), said
@@ -257,7 +258,7 @@ def test_a_config_that_is_no_stream_config_is_refused():
 
 
 def test_changes_are_parsed_from_text():
-    made = parsed(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
+    made = parsed_change(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
     assert made == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
 
 
@@ -277,14 +278,18 @@ def test_changes_are_parsed_from_text():
 )
 def test_invalid_changes_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        parsed([text], classes=4, seed=0)
+        parsed_change([text], classes=4, seed=0)
 
 
 def test_a_world_that_never_shows_a_class_is_refused():
     later = ["appear@5:0", "appear@7:1"]
     with pytest.raises(ValueError, match=r"changes let all of the 2 classes appear later, so that nothing would ever"):
-        parsed(later, classes=2, seed=0)
-    assert len(parsed(["appear@0:0", later[1]], classes=2, seed=0)) == len(parsed(later, classes=3, seed=0)) == 2
+        parsed_change(later, classes=2, seed=0)
+    assert (
+        len(parsed_change(["appear@0:0", later[1]], classes=2, seed=0))
+        == len(parsed_change(later, classes=3, seed=0))
+        == 2
+    )
 
 
 def test_a_silent_layer_gives_a_warning(file, out, capsys):

@@ -9,9 +9,9 @@ import pytest
 from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events
 
 from otpe import cli
-from otpe.stream.command import run as streaming
-from otpe.stream.command.run import run
+from otpe.stream import session as streaming
 from otpe.stream.page import serve
+from otpe.stream.session import run
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class Looking:
 def said(monkeypatch):
     """Record the messages during the stream."""
     found = []
-    monkeypatch.setattr("otpe.stream.command.display.Line.say", lambda self, text: found.append(text))
+    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: found.append(text))
     return found
 
 

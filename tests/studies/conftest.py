@@ -2,7 +2,7 @@
 
 import pytest
 
-from otpe.charts import draw
+from otpe.lab.report import drawing
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -10,6 +10,6 @@ def drawn():
     """Record the figures and folders that would be drawn."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draw, "draw", lambda figure, folder: found.append((figure.name, folder)) or [])
-        patch.setattr(draw, "png", lambda figure: b"")
+        patch.setattr(drawing, "draw", lambda figure, folder: found.append((figure.name, folder)) or [])
+        patch.setattr(drawing, "png", lambda figure: b"")
         yield found

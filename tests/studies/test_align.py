@@ -8,10 +8,10 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli
-from otpe.charts.kinds import Bars, Lines, from_json
-from otpe.runs import folder, loop
-from otpe.studies import align
-from otpe.studies.config import AlignConfig
+from otpe.lab.report.content import Bars, Lines, from_json
+from otpe.lab.runs import folder, loop
+from otpe.lab.settings import AlignConfig
+from otpe.lab.studies import align
 
 RULES = ("ostl", "bptt")
 CONFIG = AlignConfig(

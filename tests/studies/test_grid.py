@@ -7,10 +7,10 @@ import pytest
 from tiny_runs import TINY, arguments
 
 from otpe import cli
-from otpe.runs import loop, task
-from otpe.runs.own import Own
-from otpe.studies import grid
-from otpe.studies.config import SweepConfig
+from otpe.lab.runs import loop, task
+from otpe.lab.runs.custom import Own
+from otpe.lab.settings import SweepConfig
+from otpe.lab.studies import grid
 
 SMALL = {f.name: getattr(TINY, f.name) for f in fields(SweepConfig) if hasattr(TINY, f.name)}
 

@@ -13,11 +13,11 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli
 from otpe.analysis.landscape import plane, project
-from otpe.charts.kinds import from_json
 from otpe.datasets import from_arrays
-from otpe.runs import guards, loop, snapshots, task
-from otpe.studies import landscape, planes
-from otpe.studies.config import LandscapeConfig
+from otpe.lab.report.content import from_json
+from otpe.lab.runs import guards, loop, saved_weights, task
+from otpe.lab.settings import LandscapeConfig
+from otpe.lab.studies import landscapes
 
 SMALL = {
     f.name: getattr(TINY, f.name) for f in fields(LandscapeConfig) if hasattr(TINY, f.name) and f.name != "snapshots"
@@ -42,12 +42,12 @@ def config(tmp_path_factory):
 @pytest.fixture(scope="module")
 def study(config):
     """Return the measured landscape, the section, and the training data."""
-    prepared = landscape.prepared_landscape(config)
+    prepared = landscapes.prepared_landscape(config)
     return (*prepared(), prepared.comparison)
 
 
 def model(folder, k, network):
-    _, params = snapshots.read(folder)
+    _, params = saved_weights.read_snapshot(folder)
     return jax.tree.map(lambda x: x[k, network], params)
 
 
@@ -74,17 +74,17 @@ def test_bptt_is_added_and_every_network_has_its_plane(study, config):
 
 def test_the_samples_are_those_of_validation(study, config):
     _, _, comparison = study
-    batch = landscape.validation(config, comparison.splits, most=1024)
+    batch = landscapes.validation(config, comparison.splits, most=1024)
     assert batch.spikes.shape[1] == config.valid_samples
     last = otpe.load(config.out / "bptt-offline")
     loss, _ = otpe.gradients(last.net, model(last.folder, -1, 1), batch.spikes, batch.labels, rule="bptt")
     assert float(loss) == pytest.approx(last.metrics[-1]["valid_loss"][1], rel=1e-6)
-    np.testing.assert_array_equal(landscape.validation(config, comparison.splits, most=3).labels, batch.labels[:3])
+    np.testing.assert_array_equal(landscapes.validation(config, comparison.splits, most=3).labels, batch.labels[:3])
 
 
 def test_samples_keep_their_different_lengths(config):
     made = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
-    batch = landscape.validation(config, task.Splits(made, made, made), most=4)
+    batch = landscapes.validation(config, task.Splits(made, made, made), most=4)
     np.testing.assert_array_equal(batch.lengths, [1, 2, 3, 4])
     assert batch.spikes.shape == (6, 4, 8)
 
@@ -125,24 +125,24 @@ def test_another_grid_needs_no_new_training(study, config, monkeypatch, capsys):
 
 
 def test_a_missing_plane_is_reported_with_a_sentence(study, config, monkeypatch, capsys):
-    read = snapshots.read
+    read = saved_weights.read_snapshot
 
     def nowhere(folder, net=None):
         steps, params = read(folder, net)
         return steps, jax.tree.map(lambda x: jnp.stack([x[0]] * len(steps)), params)
 
-    monkeypatch.setattr(snapshots, "read", nowhere)
+    monkeypatch.setattr(saved_weights, "read_snapshot", nowhere)
     assert cli.main(["landscape", "--resume", "--out", str(config.out)]) == 1
     said = capsys.readouterr().err
     assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", said)
 
 
 def test_a_landscape_without_bptt_is_refused(study, config):
-    runs = {"approx-otpe": snapshots.read(config.out / "approx-otpe-offline")}
+    runs = {"approx-otpe": saved_weights.read_snapshot(config.out / "approx-otpe-offline")}
     with pytest.raises(
         ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"
     ):
-        planes.look(otpe.dense([8, 6, 3]), runs, None)
+        landscapes.look(otpe.dense([8, 6, 3]), runs, None)
     results = [otpe.load(config.out / "approx-otpe-offline")]
 
     class Diverged(SimpleNamespace):
@@ -151,7 +151,7 @@ def test_a_landscape_without_bptt_is_refused(study, config):
 
     comparison = Diverged(diverged=["bptt offline: step 3: weights or loss"], folder=SimpleNamespace(path=config.out))
     with pytest.raises(guards.DivergedError, match=r"there is no plane: bptt offline: step 3: weights or loss"):
-        landscape.Study(config, comparison)()
+        landscapes.Study(config, comparison)()
 
 
 BAD = [
@@ -175,12 +175,12 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
 
 def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a TrainConfig, expected otpe.LandscapeConfig\(dataset=..., ...\)"):
-        landscape.prepared_landscape(TINY)
+        landscapes.prepared_landscape(TINY)
 
 
 def test_all_rules_and_names_of_folders(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study = landscape.prepared_landscape(replace(config, rules=("all",), out=None))
+    study = landscapes.prepared_landscape(replace(config, rules=("all",), out=None))
     study.comparison.folder.close()
     assert [run.rule for run in study.comparison.runs] == list(otpe.rules())
     assert str(study.comparison.folder.path) == "runs/t-randman-landscape-001"

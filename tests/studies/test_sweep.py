@@ -10,11 +10,12 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli
-from otpe.charts.kinds import Bars, Heat, Lines, from_json
-from otpe.runs import folder, guards, loop, signals, task
-from otpe.studies import maps, sweep
-from otpe.studies.config import SweepConfig
-from otpe.studies.results import gathered
+from otpe.lab import signals
+from otpe.lab.report.content import Bars, Heat, Lines, from_json
+from otpe.lab.runs import folder, guards, loop, task
+from otpe.lab.settings import SweepConfig
+from otpe.lab.studies import maps, sweep
+from otpe.lab.studies.grid import gathered
 
 CONFIG = SweepConfig(
     **{f.name: getattr(TINY, f.name) for f in fields(SweepConfig) if hasattr(TINY, f.name)}

@@ -4,13 +4,11 @@ Everything here makes a `Dataset`: batches [time, batch, *shape] that a seed and
 """
 
 from otpe.datasets.adapters import from_arrays, from_events, from_tonic, from_torch
-from otpe.datasets.contract import Dataset, SpikeBatch, flat
-from otpe.datasets.frames import Binning
-from otpe.datasets.frameset import FrameSet
-from otpe.datasets.heidelberg import folder, shd, ssc
-from otpe.datasets.randman import Randman, randman
+from otpe.datasets.dataset import Dataset, SpikeBatch, flat
+from otpe.datasets.frames import Binning, FrameSet
+from otpe.datasets.heidelberg import Holdout, folder, shd, ssc
+from otpe.datasets.manifolds import Randman, randman
 from otpe.datasets.shapes import MovingShapes, moving_shapes
-from otpe.datasets.splits import Holdout
 
 __all__ = [
     "Binning", "Dataset", "FrameSet", "Holdout", "MovingShapes", "Randman", "SpikeBatch",

@@ -8,8 +8,7 @@ import numpy as np
 
 from otpe import check
 from otpe.datasets import events
-from otpe.datasets.frames import Binning, frames, pooled
-from otpe.datasets.frameset import FrameSet, frameset
+from otpe.datasets.frames import Binning, FrameSet, frames, frameset, pooled
 
 
 def from_arrays(spikes: Any, labels: Any, *, names: Sequence[str] | None = None, lengths: Any = None) -> FrameSet:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from otpe import check
-from otpe.datasets.fetch import SOURCES
+from otpe.datasets.download import SOURCES
 
 ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
 SHAPES = "moving-shapes"

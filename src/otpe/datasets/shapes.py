@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 
 from otpe import check, memory
-from otpe.datasets.contract import Flat, SpikeBatch, once, random_key, shuffled, step_number
+from otpe.datasets.dataset import Flat, SpikeBatch, once, random_key, shuffled, step_number
 
 KINDS = ("disc", "ring", "square", "triangle", "cross")
 DIRECTIONS = ("right", "down-right", "down", "down-left", "left", "up-left", "up", "up-right")  # 45° apart

@@ -5,7 +5,9 @@
 contract in `layers/base.py`.
 """
 
-from otpe.layers.base import (
+from otpe.layers.compose import Composition, CompositionWithRows, Spec, compose
+from otpe.layers.convolution import Conv, ConvLayer, conv
+from otpe.layers.linear import (
     Collector,
     Current,
     LinearMap,
@@ -22,8 +24,6 @@ from otpe.layers.base import (
     transpose,
     unlift,
 )
-from otpe.layers.compose import Composition, CompositionWithRows, Spec, compose
-from otpe.layers.convolution import Conv, ConvLayer, conv
 from otpe.layers.matrix import Dense, DenseLayer, MaskedLayer, dense, grouped, masked
 from otpe.layers.pooling import FlattenLayer, PoolLayer, avg_pool, flatten, sum_pool
 

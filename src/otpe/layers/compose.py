@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from otpe.layers.base import LinearMap, Params, WeightRows
+from otpe.layers.linear import LinearMap, Params, WeightRows
 
 Shape = tuple[int, ...]
 

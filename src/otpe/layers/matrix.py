@@ -12,8 +12,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from otpe import check
-from otpe.layers.base import lift
 from otpe.layers.compose import Chains, Shape, Spec, shown
+from otpe.layers.linear import lift
 
 
 class Dense(NamedTuple):

@@ -1,7 +1,6 @@
 """The learning rules. README.md in this folder is the map."""
 
 from otpe.rulebook.approx import Approx
-from otpe.rulebook.base import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence, cascade, scalar
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.choose import stepper
 from otpe.rulebook.named import rule, rules
@@ -9,6 +8,7 @@ from otpe.rulebook.ostl import Ostl
 from otpe.rulebook.otpe import Otpe
 from otpe.rulebook.ottt import Ottt
 from otpe.rulebook.rtrl import Rtrl
+from otpe.rulebook.rule import Decays, Emission, LocalRule, NonLocal, Now, PerStep, Rule, WholeSequence, cascade, scalar
 
 __all__ = [
     "Approx", "Bptt", "Decays", "Emission", "LocalRule", "NonLocal", "Now", "Ostl", "Otpe", "Ottt", "PerStep", "Rtrl",

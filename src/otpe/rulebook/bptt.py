@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Now, Order, StageLeak, Vector, cascade, scalar
+from otpe.rulebook.rule import Averages, Decays, Now, Order, StageLeak, Vector, cascade, scalar
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import replace
 from otpe import check
 from otpe.losses import Loss, LossChoice, Readout, named
 from otpe.rulebook.approx import Approx
-from otpe.rulebook.base import NonLocal, PerStep, Rule, WholeSequence
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.ostl import Ostl
 from otpe.rulebook.otpe import Otpe
 from otpe.rulebook.ottt import Ottt
 from otpe.rulebook.rtrl import Rtrl
+from otpe.rulebook.rule import NonLocal, PerStep, Rule, WholeSequence
 
 _DEEP_OTPE = Otpe(order="depth", stage_leak="mean-reset")
 _DEEP_APPROX = Approx(order="depth", stage_leak="mean-reset")

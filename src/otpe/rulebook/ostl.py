@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, Vector
+from otpe.rulebook.rule import Averages, Decays, Emission, Now, Order, Rows, StageLeak, TraceKind, Vector
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from otpe.rulebook.base import (
+from otpe.rulebook.rule import (
     Averages,
     Decays,
     Emission,

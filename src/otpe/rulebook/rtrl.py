@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 from otpe import check, losses, neurons
 from otpe.losses import DEFAULT, Loss
 from otpe.networks import Network, one_step
-from otpe.rulebook.base import Rule, check_step
+from otpe.rulebook.rule import Rule, check_step
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from jax import Array
 from otpe import neurons, states
 from otpe.networks import Layer, Network
 from otpe.neurons import Derivatives
-from otpe.rulebook.base import Decay, Decays, Now, Rule, cascade
+from otpe.rulebook.rule import Decay, Decays, Now, Rule, cascade
 from otpe.states import Matrix, Vector
 
 

@@ -22,7 +22,7 @@ from otpe.layers import Current
 from otpe.losses import Loss
 from otpe.networks import Layer, Network, bind, joined_gradient, map_params, walk
 from otpe.rulebook import stages, traces
-from otpe.rulebook.base import Now, Rule, check_step
+from otpe.rulebook.rule import Now, Rule, check_step
 from otpe.rulebook.stages import Average
 from otpe.rulebook.traces import FactoredTraces, Kept, Moved, Traces
 from otpe.states import Mixed

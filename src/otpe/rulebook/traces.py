@@ -24,7 +24,7 @@ from otpe import layers, neurons, scan, states
 from otpe.engine import Engine
 from otpe.networks import Network
 from otpe.rulebook import stages
-from otpe.rulebook.base import Decays, Now, Rows, Rule
+from otpe.rulebook.rule import Decays, Now, Rows, Rule
 
 THREADS = 2**16  # enough to hide how long memory takes
 

@@ -22,7 +22,7 @@ from otpe.layers import Current
 from otpe.losses import Loss
 from otpe.networks import Layer, Network, bind, joined_gradient, output_type, walk
 from otpe.rulebook import stages
-from otpe.rulebook.base import Rule
+from otpe.rulebook.rule import Rule
 
 
 class Record(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import jax
 import jax.numpy as jnp
 
-from otpe.runs import checkpoint
+from otpe.lab.runs import checkpoint
 
 Memory = TypeVar("Memory")
 Host = TypeVar("Host")

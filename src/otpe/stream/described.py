@@ -5,7 +5,7 @@ from typing import Any
 
 import optax
 
-from otpe.runs.optimizers import OPTIMIZERS
+from otpe.lab.runs.optimizers import OPTIMIZERS
 from otpe.training.optimizer import ByValue
 
 

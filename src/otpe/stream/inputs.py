@@ -1,6 +1,6 @@
 """What comes from a stream, looked at before anything is changed: type, shape, and numbers that make sense."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,3 +106,36 @@ def _checked(found: np.ndarray, what: str) -> np.ndarray:
         bad = float(made[~(np.isfinite(made) & (made >= 0))][0])
         raise ValueError(f"{what} holds {bad}, expected spikes or how many there were: finite numbers, none below 0.")
     return made
+
+
+# --------------------
+# Steps that wait for their label, in memory that never grows: the last `delay` of them.
+
+
+class Waiting(NamedTuple):
+    """Steps in the order of time, the oldest first."""
+
+    xs: np.ndarray  # [D, n_in]
+    labels: np.ndarray  # [D] NO_LABEL as long as there is none
+    begins: np.ndarray  # [D] whether a sequence begins with it
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> "Waiting":
+        return cls(np.zeros((0, *shape), np.float32), np.zeros(0, np.int32), np.zeros(0, bool))
+
+    def join(self, more: "Waiting", delay: int) -> tuple["Waiting", "Waiting"]:
+        """With more at the end: those that have waited for as many steps as `delay`, and those that go on waiting."""
+        both = [np.concatenate(pair) for pair in zip(self, more, strict=True)]
+        over = max(len(both[0]) - delay, 0)
+        return Waiting(*(a[:over] for a in both)), Waiting(*(a[over:].copy() for a in both))
+
+    def labelled(self, labels: np.ndarray, ago: int) -> "Waiting":
+        """With these labels, the last of which is that of the step `ago` steps before the newest."""
+        end = len(self.labels) - ago
+        known = self.labels.copy()
+        known[end - len(labels) : end] = labels
+        return self._replace(labels=known)
+
+    @property
+    def known(self) -> int:
+        return int((self.labels != NO_LABEL).sum())

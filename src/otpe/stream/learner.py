@@ -21,17 +21,17 @@ import numpy as np
 import optax
 
 from otpe import check, contents, losses, neurons, storage, tensors
+from otpe.lab.runs import checkpoint
 from otpe.layers import WeightRows
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook.named import rule_and_loss
-from otpe.runs import checkpoint
-from otpe.stream import described, forks, inputs, size
+from otpe.stream import described, inputs, programs
 from otpe.stream.cell import Cell, Program
-from otpe.stream.late import Waiting
-from otpe.stream.programs import NO_LABEL, How, Memory, Told, at_rest, programs, start
+from otpe.stream.inputs import Waiting
+from otpe.stream.programs import NO_LABEL, How, Memory, Told, at_rest, programs_for, start
 from otpe.training.optimizer import ByValue
 
 KIND = "streaming learner"
@@ -112,7 +112,7 @@ class StreamLearner:
         decay: float = 0.0,
         limit: float | None = None,
     ) -> None:
-        forks.used()
+        programs.mark_jax_used()
         optimizer = optax.adamax(1e-3) if optimizer is None else optimizer
         check.network(net)
         check.optimizer(optimizer)
@@ -133,8 +133,8 @@ class StreamLearner:
         check.targets(net, self.loss, np.zeros(1, int), 1)
         form = stepper(net, self.rule, traces=_traces(net, self.rule), loss=self.loss)
         self._how = How(net, form, ByValue(optimizer), every, delay > 0, float(leak), float(decay), limit)
-        size.check(self._how)
-        self._run = programs(self._how)
+        programs.check_fits(self._how)
+        self._run = programs_for(self._how)
         if params is None:
             params = net.init(jax.random.key(check.whole("seed", seed, 2**32)), jnp.float32)
         params = jax.tree.map(lambda w: jnp.asarray(w, jnp.float32), check.params(net, params))
@@ -159,7 +159,7 @@ class StreamLearner:
     @property
     def params(self) -> Any:
         """The weights of now, as numpy arrays of their own."""
-        forks.check()
+        programs.check_not_forked()
         with self._lock:
             return jax.tree.map(np.array, self._memory.params)
 
@@ -172,7 +172,7 @@ class StreamLearner:
     def predict_one(self, x: Any) -> np.ndarray:
         """The class scores [classes] as they would be after this time step [n_in]. Changes nothing."""
         x = inputs.step(self.net, x)
-        forks.check()
+        programs.check_not_forked()
         with self._lock:
             return np.asarray(self._run.predict(self._cell.leaves, x))
 
@@ -224,7 +224,7 @@ class StreamLearner:
         labels = np.atleast_1d(np.asarray(labels))
         labels = inputs.labels(self.net, labels, len(labels))
         ago = check.whole("ago", ago, 2**31)
-        forks.check()
+        programs.check_not_forked()
         with self._lock:
             host = self._cell.host
             count = len(host.waiting.labels)
@@ -243,7 +243,7 @@ class StreamLearner:
 
         Where updates are made after every k steps, what is left of a group makes one first.
         """
-        forks.check()
+        programs.check_not_forked()
         with self._lock:
             host = self._cell.host
             if self.delay:  # what waits belongs to the sequence that is over, and is learned from as such
@@ -253,7 +253,7 @@ class StreamLearner:
 
     def clone(self) -> "StreamLearner":
         """One that is the same in everything, and goes its own way from here on."""
-        forks.check()
+        programs.check_not_forked()
         other = object.__new__(StreamLearner)
         with self._lock:
             cell = Cell(jax.tree.map(jnp.copy, self._memory), self._cell.host)
@@ -269,7 +269,7 @@ class StreamLearner:
         `arrays`, `more`: what else is to be in the file, by name; `more` as plain JSON. Where weights or traces are not
         finite, no file is written, and an error says so.
         """
-        forks.check()
+        programs.check_not_forked()
         how, path = self._how, Path(path)
         with self._lock:
             host, memory = self._cell.host, {name: np.array(leaf) for name, leaf in _plain(self._memory).items()}
@@ -345,7 +345,7 @@ class StreamLearner:
 
     def _step(self, program: Program, *arrays: np.ndarray) -> tuple[Any, ...]:
         """One time step, with a label where there is a second array. Returns the fields of `Told`."""
-        forks.check()
+        programs.check_not_forked()
         with self._lock:
             waiting, steps, labelled, begins = self._cell.host
             after = _Host(waiting, steps + 1, labelled + len(arrays) - 1, begins)
@@ -366,7 +366,7 @@ class StreamLearner:
 
     def _in_blocks(self, run: Program, *of_each: np.ndarray) -> Learned:
         """In programs of a few lengths. Each is looked at while the next one runs."""
-        forks.check()
+        programs.check_not_forked()
         running: list[tuple[int, Any]] = []
         told, at, steps = [], 0, len(of_each[0])
         with self._lock:

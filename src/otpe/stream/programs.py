@@ -1,16 +1,10 @@
-"""What a streaming learner runs on the device: one time step of one stream, or a block of them.
+"""JAX does not survive a fork: its threads stay in the parent, and a call in the child would wait for them forever."""
 
-Every step starts with the same forward pass, so what a learner would have predicted before it learned from a step comes
-for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
-
-Numbers that are not finite show in the loss, which is infinite then. Each step looks at the membranes and biases, which
-costs nothing: they are added, times zero, to the spikes whose mean is taken anyway. A weight that is not finite makes
-the membrane of its neuron so at the next step. The end of a block looks at all weights.
-"""
-
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +12,52 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from otpe import scan
+from otpe import memory, scan
 from otpe.networks import Network, one_step
-from otpe.rulebook.base import StepForm
+from otpe.rulebook.rule import StepForm
 from otpe.stream.cell import Program, whole
 from otpe.training.optimizer import ByValue
+
+_used = False  # has this process, or one that it was forked from, made a learner?
+_forked = False  # was it forked after that?
+
+
+def check_not_forked() -> None:
+    """Raises in a process that was forked from one with a learner. Call it before anything that asks JAX."""
+    if _forked:
+        raise RuntimeError(
+            "this process was forked from one that uses JAX, and JAX would hang here. Save the learner before, start"
+            " the process with multiprocessing.get_context('spawn'), and load the learner there."
+        )
+
+
+def mark_jax_used() -> None:
+    global _used
+    check_not_forked()
+    _used = True
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = _used
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_in_child)
+
+
+# --------------------
+# What a streaming learner runs on the device: one time step of one stream, or a block of them.
+#
+# Every step starts with the same forward pass, so what a learner would have predicted before it learned from a step
+# comes
+# for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
+#
+# Numbers that are not finite show in the loss, which is infinite then. Each step looks at the membranes and biases,
+# which
+# costs nothing: they are added, times zero, to the spikes whose mean is taken anyway. A weight that is not finite makes
+# the membrane of its neuron so at the next step. The end of a block looks at all weights.
+
 
 NO_LABEL = -1  # of a step that is only observed
 
@@ -75,7 +110,7 @@ class Programs(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def programs(how: How) -> Programs:
+def programs_for(how: How) -> Programs:
     """One set for all learners that are alike."""
     like = jax.eval_shape(lambda: start(how, how.net.init(jax.random.key(0), jnp.float32)))
 
@@ -219,3 +254,22 @@ def _rest(how: How, memory: Memory) -> Memory:
     if memory.total is not None:
         memory = jax.lax.cond(memory.labelled > 0, partial(_settle, how), lambda same: same, memory)
     return memory._replace(state=how.form.init(1, jnp.float32), scores=jnp.zeros_like(memory.scores))
+
+
+# --------------------
+# Does a learner fit into memory? Counted before it is made.
+
+
+def check_fits(how: How) -> None:
+    """ValueError with a sentence if what the learner remembers cannot fit."""
+    units, *hidden, classes = (
+        prod(shape) for shape in (how.net.layers[0].in_shape, *(n.out_shape for n in how.net.layers))
+    )
+    given = {"hidden": tuple(hidden), "units": units, "classes": classes}
+    memory.refuse_more("what the learner remembers", _remembered(how), given)
+
+
+@lru_cache(maxsize=64)
+def _remembered(how: How) -> int:
+    params = jax.eval_shape(lambda: how.net.init(jax.random.key(0), jnp.float32))
+    return memory.size(jax.eval_shape(partial(start, how), params))

@@ -15,9 +15,9 @@ from otpe.engine import Backend, Engine, Precision, engine
 from otpe.losses import Loss, LossChoice, is_timed
 from otpe.networks import Network
 from otpe.rulebook import Rule
-from otpe.rulebook.base import StepForm
 from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.rule import StepForm
 from otpe.training.optimizer import ByValue
 
 QUARTERS = 4  # more would save little, and compile longer

@@ -1,29 +1,135 @@
-"""A page that shows a stream while it runs, from a small server in this process.
-
-    live = Live([700, 512, 20])
-    with serve(live, port=0) as server:         # 0: any port that is free
-        print(server.url)
-
-Only this machine is answered, unless another `host` is given. Clients cannot reach the thread that learns, and cannot
-slow it much: one thread does all the serving and measures its own CPU time. When it has used up its SHARE, it sleeps,
-and the operating system keeps clients waiting or sends them away, without any work in Python.
-"""
+"""What the server of the live page is asked, and what it answers: the page, the state, or a refusal."""
 
 import errno
+import ipaddress
 import json
 import os
+import re
 import socket
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
+from string import Template
 from threading import Event, Thread
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from otpe import check
-from otpe.stream.page import answers
-from otpe.stream.page.answers import Answer, RefusedError
-from otpe.stream.page.live import Live
+from otpe import check, documents
+from otpe.stream.page.live_state import Live
+
+HERE = Path(__file__).parent
+MOST = 16_384  # bytes of a request; a browser sends about 1,000, and cookies of other programs on this machine
+FIRST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
+LOCAL = ("localhost", "127.0.0.1", "::1")
+EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses of this machine, and the one to look at
+REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
+HEADERS = (
+    "Server: otpe\r\nConnection: close\r\nCache-Control: no-store\r\nCross-Origin-Resource-Policy: same-origin\r\n"
+    "Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
+)
+NOTHING = "default-src 'none'"
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    headers: dict[str, str]  # names in small letters
+
+
+class Answer(NamedTuple):
+    code: int
+    head: bytes
+    content: bytes
+
+
+class RefusedError(Exception):
+    """Carries the answer."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.answer = answer(code, "text/plain", f"{why}\n".encode())
+
+
+def request(heard: bytes) -> Request | None:
+    """The request in these bytes, or None while its end is missing."""
+    line, newline, rest = heard.replace(b"\r\n", b"\n").partition(b"\n")
+    first = FIRST.fullmatch(line)
+    if (newline and not first) or len(heard) > MOST:
+        raise RefusedError(400, "This is no request that a browser would send.")
+    head, end, _ = (b"\n" + rest).partition(b"\n\n")
+    if not end or not first:
+        return None
+    pairs = [line.partition(":") for line in head.decode("latin-1").split("\n")]
+    headers = {name.lower(): value.strip() for name, _, value in pairs}
+    return Request(first[1].decode(), first[2].decode("latin-1").partition("?")[0], headers)
+
+
+def check_request(asked: Request, host: str, url: str) -> None:
+    """RefusedError for a request that this server, which is reached at `url` and listens on `host`, does not answer."""
+    if not knows(asked.headers.get("host", ""), host):
+        raise RefusedError(403, f"This page is to be found at {url}, not by the name you used.")
+    if from_another_site(asked):
+        raise RefusedError(403, "Pages of other sites get no answer.")
+    if asked.method not in ("GET", "HEAD"):
+        raise RefusedError(405, "Only GET and HEAD.")
+    if not asked.path.startswith("/"):
+        raise RefusedError(400, "This is no address.")
+    if asked.path not in ("/", "/now"):
+        raise RefusedError(404, "There is only / and /now.")
+
+
+def knows(name: str, host: str) -> bool:
+    """Is this Host header one of our names? Another name that leads here is a trick to read this page from theirs."""
+    try:
+        found = urlsplit(f"//{name}").hostname or ""
+        if found in (*LOCAL, host.lower()):
+            return True
+        return host in EVERY and bool(ipaddress.ip_address(found))  # a number cannot be made to lead elsewhere
+    except ValueError:
+        return False
+
+
+def from_another_site(asked: Request) -> bool:
+    """Did a page of another site send it, on its own? A link that somebody follows to this page is answered."""
+    headers = asked.headers
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("//")[2] != headers["host"]:
+        return True
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
+
+
+def answer(code: int, kind: str, content: bytes, policy: str = NOTHING) -> Answer:
+    allowed = "Allow: GET, HEAD\r\n" if code == 405 else ""
+    about = f"Content-Type: {kind}; charset=utf-8\r\nContent-Length: {len(content)}\r\n{allowed}"
+    head = f"HTTP/1.1 {code} {REASONS[code]}\r\n{about}Content-Security-Policy: {policy}\r\n{HEADERS}\r\n"
+    return Answer(code, head.encode(), content)
+
+
+def page() -> Answer:
+    """One document, and a policy by which nothing else may run in it, and nobody but this server is asked."""
+    names = ("live.html", "live.css", "charts.js", "live.js")
+    html, css, *parts = ((HERE / name).read_text(encoding="utf-8") for name in names)
+    js = "".join(parts)
+    policy = documents.policy(css, js, "connect-src 'self'", "frame-ancestors 'none'")
+    return answer(200, "text/html", Template(html).substitute(css=css, js=js).encode(), policy)
+
+
+# --------------------
+# A page that shows a stream while it runs, from a small server in this process.
+#
+#     live = Live([700, 512, 20])
+#     with serve(live, port=0) as server:         # 0: any port that is free
+#         print(server.url)
+#
+# Only this machine is answered, unless another `host` is given. Clients cannot reach the thread that learns, and cannot
+# slow it much: one thread does all the serving and measures its own CPU time. When it has used up its SHARE, it sleeps,
+# and the operating system keeps clients waiting or sends them away, without any work in Python.
+
 
 SHARE = 0.02  # of one CPU core: the most that the server takes in the long run
 AHEAD = 0.005  # seconds of CPU time that it may take at once after a pause
@@ -86,7 +192,7 @@ class Server:
         self.live, self.host = live, host
         self.counts: Counter[str] = Counter()
         self.cpu_seconds = 0.0
-        self._page = answers.page()
+        self._page = page()
         self._state: Answer | None = None
         self._made = self._asked = float("-inf")  # when the state was made, and when somebody wanted to know it
         self._over = False  # was it the last one?
@@ -95,7 +201,7 @@ class Server:
         self._thread = Thread(target=self._serve, name="otpe page", daemon=True)
         self._listener = _listener(host, port)
         self.port: int = self._listener.getsockname()[1]
-        name = answers.EVERY.get(host, host)
+        name = EVERY.get(host, host)
         self.url = f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
 
     def close(self) -> None:
@@ -171,15 +277,15 @@ class Server:
             self._drop(client, watched, "failed")
 
     def _hear(self, client: Client, watched: BaseSelector) -> None:
-        more = client.link.recv(answers.MOST)
+        more = client.link.recv(MOST)
         if not more:
             raise ConnectionError("it went away before its request was whole")
         client.heard += more
         try:
-            asked = answers.request(client.heard)
+            asked = request(client.heard)
             if asked is None:
                 return
-            answers.check(asked, self.host, self.url)
+            check_request(asked, self.host, self.url)
             found = self._page if asked.path == "/" else self._now()
             whole = found.head if asked.method == "HEAD" else found.head + found.content
             self.counts["served"] += 1
@@ -195,7 +301,7 @@ class Server:
         self._asked, over = time.monotonic(), self.live.over
         if self._state is None or self._asked - self._made >= FRESH or over != self._over:
             content = json.dumps(self.live.now(), separators=(",", ":"), allow_nan=False).encode()
-            self._state = answers.answer(200, "application/json", content)
+            self._state = answer(200, "application/json", content)
             self._made, self._over = self._asked, over
         return self._state
 

@@ -1,0 +1,43 @@
+"""The verb: settings, files, numbers, pictures."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from otpe import files
+from otpe.lab.explore import reading, statistics
+from otpe.lab.settings import DataConfig
+
+
+def prepare(config: DataConfig) -> Callable[[], int]:
+    """Check the settings, fetch, verify and read the data, and return the job that sums it up."""
+    config = reading.checked(config)
+    files.no_file(config.out)
+    splits = reading.read(config)
+    for split in splits:
+        statistics.check_size(split)
+    files.folder(config.out)
+    return lambda: run(config, splits)
+
+
+def run(config: DataConfig, splits: list[reading.Split]) -> int:
+    found = statistics.summary(config, splits)
+    text = statistics.text_summary(found)
+    path = files.claim(config.out, config.name, ".json")
+    files.write_atomically(path, json.dumps(found, indent=1) + "\n")
+    files.write_atomically(path.with_suffix(".txt"), text)
+    print(text)
+    print(f"Numbers: {path}\nTable:   {path.with_suffix('.txt')}")
+    _draw(path, config, splits[0], found)
+    return 0
+
+
+def _draw(path: Path, config: DataConfig, split: reading.Split, found: dict) -> None:
+    if not importlib.util.find_spec("matplotlib"):
+        print("Picture: needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
+        return
+    from otpe.lab.explore import pictures
+
+    for picture in pictures.draw(path, split, found, config.samples):
+        print(f"Picture: {picture}")

@@ -1,0 +1,230 @@
+"""Do the settings make sense, and do they go with this dataset?"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from otpe.datasets import Binning, MovingShapes, Randman, download, hdf5, heidelberg, moving_shapes, randman
+from otpe.datasets.download import SOURCES
+from otpe.datasets.events import Events
+from otpe.datasets.frames import blocks, grid, pooled
+from otpe.datasets.heidelberg import axes_of
+from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
+from otpe.lab.settings import DataConfig
+
+USED_BY = {
+    "root": RECORDED, "download": SOURCES, "verify": SOURCES, "units": ("folder",), "shape": ("folder",),
+    "keep_empty": RECORDED,
+    "bins": RECORDED, "dt": RECORDED, "steps": RECORDED, "binary": RECORDED, "pool": RECORDED, "remainder": RECORDED,
+    "seed": DRAWN, "standardize": ENCODINGS, "label": (SHAPES,), "size": (SHAPES,), "noise": (SHAPES,),
+}  # fmt: skip
+MOST_SAMPLES = 64
+
+
+def checked(config: DataConfig) -> DataConfig:
+    """The settings, if they make sense."""
+    check_use(config.name, config, USED_BY)
+    if not 1 <= config.samples <= MOST_SAMPLES:
+        raise ValueError(
+            f"samples is {config.samples}, expected 1 to {MOST_SAMPLES}: their rasters are drawn on one page."
+        )
+    if config.name == SHAPES:
+        frame_shapes(config)
+    if config.name in RECORDED:
+        binning(config).checked(frame_shape(config))
+    return config
+
+
+def data_root(config: DataConfig) -> Path:
+    return config.root or Path("data") / config.name
+
+
+def frame_shapes(config: DataConfig) -> MovingShapes:
+    return moving_shapes(config.label, size=config.size, noise=config.noise)
+
+
+def frame_shape(config: DataConfig) -> tuple[int, ...]:
+    """Of the units of recordings, as their files have them."""
+    return (SOURCES[config.name].units,) if config.name in SOURCES else axes_of(config.units, config.shape or None)
+
+
+def binning(config: DataConfig) -> Binning:
+    bins = 50 if config.bins is None and config.dt is None else config.bins
+    return Binning(bins, config.dt, config.steps, config.binary, config.pool, config.remainder)
+
+
+# --------------------
+# The files of a dataset: found in the folder, fetched if that is asked for, verified.
+
+
+ORDER = heidelberg.SPLITS
+
+
+class Source(NamedTuple):
+    split: str
+    path: Path
+    official: bool | None  # bit for bit the archive that its makers published; None where that cannot be told
+
+
+def sources(config: DataConfig) -> list[Source]:
+    """Every file of the dataset, in the order of the splits."""
+    root = data_root(config)
+    if config.name == "folder":
+        return [Source(split, path, None) for split, path in _of_folder(root).items()]
+    found = {split: _find(config, root, split) for split in download.SOURCES[config.name].md5}
+    missing = [split for split, path in found.items() if path is None]
+    if missing:
+        _may_fetch(config, root, missing)
+    for split in missing:
+        print(f"Fetching {download.archive(config.name, split)} …", file=sys.stderr)
+        found[split] = download.fetch(config.name, split, root)
+    return [_verified(config, split, path) for split, path in found.items() if path is not None]
+
+
+def _find(config: DataConfig, root: Path, split: str) -> Path | None:
+    """The archive alone where it is to be verified: only its md5 is known."""
+    if config.verify:
+        path = root / download.archive(config.name, split)
+        return path if path.is_file() else None
+    return heidelberg.find(root, f"{config.name}_{split}")
+
+
+def _may_fetch(config: DataConfig, root: Path, missing: list[str]) -> None:
+    paths = ", ".join(str(root / download.archive(config.name, split)) for split in missing)
+    if config.download and config.offline:
+        raise OSError(
+            f"{paths}: not there, and --offline forbids what --download asks for. Leave out --offline, or put the"
+            " archives there."
+        )
+    if config.download:
+        return
+    command = download.command(config.name, root) + " --verify" * config.verify
+    advice = f"Fetch what is missing with `{command}`"
+    unpacked = [heidelberg.find(root, f"{config.name}_{split}") for split in missing]
+    if config.verify and any(unpacked):
+        names = ", ".join(str(path) for path in unpacked if path)
+        raise FileNotFoundError(
+            f"{names} cannot be verified: an md5 is known of the archive only, which is not there. {advice}, or"
+            " leave out --verify."
+        )
+    plain = "" if config.verify else ", packed or unpacked"
+    no_folder = "" if root.is_dir() else " (there is no such folder)"
+    raise FileNotFoundError(f"{paths}: not there{plain}{no_folder}. {advice}, or name another folder with --root.")
+
+
+def _verified(config: DataConfig, split: str, path: Path) -> Source:
+    if path.name != download.archive(config.name, split):
+        return Source(split, path, None)
+    found, expected = download.md5(path), download.SOURCES[config.name].md5[split]
+    if config.verify and found != expected:
+        raise ValueError(
+            f"{path} is not the official archive: its md5 is {found}, expected {expected}. Move it away and fetch it"
+            f" with `{download.command(config.name, path.parent)}`, or leave out --verify to look at it as it is."
+        )
+    return Source(split, path, found == expected)
+
+
+def _of_folder(root: Path) -> dict[str, Path]:
+    """Every file by the name of its split, or by its own where that is none."""
+    paths = heidelberg.files_of(root)
+    if not paths:
+        no_folder = "" if root.is_dir() else " (there is no such folder)"
+        raise FileNotFoundError(
+            f"{root} holds no .h5 file, nor a .h5.zip{no_folder}. Name the folder of the recordings with --root."
+        )
+    named = {stem: heidelberg.split_of(stem) for stem in paths}
+    once = {split for split in ORDER if list(named.values()).count(split) == 1}
+    by_name = {split if (split := named[stem]) in once else stem: path for stem, path in paths.items()}
+    return dict(sorted(by_name.items(), key=lambda item: (ORDER.index(item[0]) if item[0] in ORDER else 9, item[0])))
+
+
+# --------------------
+# From the files, or from samples that are drawn, to events and counted frames.
+
+
+BATCHES, BATCH = 10, 100  # of samples that are drawn
+
+
+class Framed(NamedTuple):
+    """What the frames of a split hold, counted."""
+
+    steps: int
+    shape: tuple[int, ...]
+    lengths: np.ndarray | None  # [recordings] time steps, where they differ
+    nonzero: int
+    total: int
+    largest: int
+    left_out: int  # spikes behind the last time step
+
+    @property
+    def units(self) -> int:
+        return prod(self.shape)
+
+
+class Split(NamedTuple):
+    name: str
+    source: Source | None
+    events: Events  # of what is drawn: the times are time steps
+    shape: tuple[int, ...]  # of the units in the events, before pooling
+    framed: Framed
+
+    @property
+    def units(self) -> int:
+        return prod(self.shape)
+
+
+def read(config: DataConfig) -> list[Split]:
+    """Everything there is to summarise. Whatever is wrong with a file becomes a sentence here."""
+    if config.name in DRAWN:
+        return [_drawn(config)]
+    return [_read(source, config) for source in sources(config)]
+
+
+def _read(source: Source, config: DataConfig) -> Split:
+    print(f"Reading {source.path} …", file=sys.stderr)
+    shape = frame_shape(config)
+    events = hdf5.read(source.path, prod(shape), keep_empty=config.keep_empty)
+    framed = _framed(events, shape, binning(config), str(source.path))
+    return Split(source.split, source, events, shape, framed)
+
+
+def _framed(events: Events, shape: int | Sequence[int], binning: Binning, where: str) -> Framed:
+    """Frames are made to be counted, and let go: at dt=0.001 all of SHD's would take 8 GB."""
+    lie = grid(events, shape, binning, where)
+    nonzero = kept = largest = 0
+    for _, counts in blocks(events, lie, replace(binning, binary=False)):
+        nonzero, kept = nonzero + int(np.count_nonzero(counts)), kept + int(counts.sum())
+        largest = max(largest, 1 if binning.binary else int(counts.max()))
+    total = nonzero if binning.binary else kept
+    left_out = int(events.counts.sum()) - kept
+    return Framed(lie.steps, pooled(lie.shape, binning.pool), lie.lengths, nonzero, total, largest, left_out)
+
+
+def _drawn(config: DataConfig) -> Split:
+    data = _dataset(config)
+    parts = [_spikes(data, config.seed, step) for step in range(BATCHES)]
+    times, units, counts, labels = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    events = Events(times.astype(np.float64), units, starts, labels, None, data.names)
+    framed = Framed(data.steps, data.shape, None, times.size, times.size, 1, left_out=0)
+    return Split("sample", None, events, data.shape, framed)
+
+
+def _dataset(config: DataConfig) -> Randman | MovingShapes:
+    if config.name == SHAPES:
+        return frame_shapes(config)
+    print("Drawing samples; the first time, tables of the manifolds are made …", file=sys.stderr)
+    return randman(ENCODINGS[config.name], seed=config.seed, standardize=config.standardize)
+
+
+def _spikes(data: Randman | MovingShapes, seed: int, step: int) -> tuple[np.ndarray, ...]:
+    """Of one mini-batch: times and units of its spikes, which are ones, how many each sample has, and labels."""
+    batch = data.batch(seed, step, BATCH)
+    spikes = np.asarray(batch.spikes).reshape(data.steps, BATCH, -1)
+    of, times, units = np.nonzero(np.moveaxis(spikes, 1, 0))
+    return times, units, np.bincount(of, minlength=BATCH), np.asarray(batch.labels)

@@ -1,0 +1,215 @@
+"""`otpe train` and `otpe compare`."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from otpe import tables
+from otpe.lab import progress
+from otpe.lab.paper.items import ITEMS
+from otpe.lab.paper.reproduce import Reproduction, prepared_reproduction
+from otpe.lab.report import words
+from otpe.lab.report.content import Table
+from otpe.lab.runs import compare, folder, train
+from otpe.lab.runs.train import Run
+from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
+from otpe.lab.studies import align, landscapes, maps, sweep
+from otpe.lab.studies.landscapes import NoPlaneError
+
+
+def prepare_train(config: TrainConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    run = train.prepared(config, may_grow=True)
+    run.warn = warn
+    return lambda: _train(run)
+
+
+def prepare_compare(config: CompareConfig) -> Callable[[], int]:
+    comparison = compare.prepared_comparison(config)
+    comparison.warn = warn
+    return lambda: _compare(comparison)
+
+
+def stored_train(args: Sequence[str]) -> TrainConfig | None:
+    """With --resume, the settings that are not given are those of the run in the folder."""
+    return stored(TrainConfig, args)
+
+
+def stored_compare(args: Sequence[str]) -> CompareConfig | None:
+    return stored(CompareConfig, args)
+
+
+def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
+    """The settings of the run in --out, where --resume is said too.
+
+    A folder without a run is refused where nothing says what to begin there: its name may be mistyped.
+    """
+    out = value(args, "--out")
+    if "--resume" not in args or out is None:
+        return None
+    if os.path.exists(Path(out) / "config.json"):
+        return folder.stored(kind, Path(out))
+    if not {*args} - {"--resume", "--out", out, f"--out={out}"}:
+        raise FileNotFoundError(
+            f"out is {out!r}, where there is no run to go on with. Name the folder of one; to begin one there, give its"
+            " settings too."
+        )
+    return None
+
+
+def value(args: Sequence[str], option: str) -> str | None:
+    """What is said after this option."""
+    for i, arg in enumerate(args):
+        if arg == option and i + 1 < len(args):
+            return args[i + 1]
+        if arg.startswith(f"{option}="):
+            return arg.removeprefix(f"{option}=")
+    return None
+
+
+def _train(run: train.Run) -> int:
+    config, result = run.config, run()
+    over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ""
+    print(f"{config.dataset}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
+    print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
+    print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
+    print(f"  training loss        {words.mean_text(result.loss)}")
+    print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s in all")
+    print(f"Run folder: {result.folder}")
+    return 0
+
+
+def _compare(comparison: compare.Comparison) -> int:
+    results, path = comparison(), comparison.folder.path
+    print(f"{compare.title(comparison.config)}\n")
+    print(compare.table(results))
+    for line in (*comparison.left_out, *comparison.diverged):
+        print(f"  {line}")
+    print(f"\nTable:   {path / 'table.txt'}\nNumbers: {path / 'compare.json'}")
+    no_plot = "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
+    print(f"Picture: {path / 'curves.png' if find_spec('matplotlib') else no_plot}")
+    return 1 if comparison.diverged else 0
+
+
+def warn(text: str) -> None:
+    progress.say(f"otpe: warning: {text}")
+
+
+# --------------------
+# `otpe align`, `otpe landscape` and `otpe sweep`.
+
+
+def prepare_align(config: AlignConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    run = align.prepared_align(config)
+    run.warn = warn
+    return lambda: _align(config, run)
+
+
+def prepare_landscape(config: LandscapeConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    study = landscapes.prepared_landscape(config)
+    study.comparison.warn = warn
+    return lambda: _landscape(study)
+
+
+def prepare_sweep(config: SweepConfig) -> Callable[[], int]:
+    prepared = sweep.prepared_sweep(config)
+    prepared.warn = warn
+    return lambda: _sweep(prepared)
+
+
+def stored_align(args: Sequence[str]) -> AlignConfig | None:
+    """With --resume, the settings that are not given are those of the run in the folder."""
+    known, run = stored(AlignConfig, args), stored(TrainConfig, args)
+    return None if known is None or run is None else replace(known, rules=run.align)
+
+
+def stored_landscape(args: Sequence[str]) -> LandscapeConfig | None:
+    """With --resume, the settings that are not given are those of the study in the folder."""
+    return stored(LandscapeConfig, args)
+
+
+def stored_sweep(args: Sequence[str]) -> SweepConfig | None:
+    return stored(SweepConfig, args)
+
+
+def _align(config: AlignConfig, run: Run) -> int:
+    section = align.written(config, run())
+    print(f"{section.title}\n\n{_text(section.tables[0])}\n")
+    _say_where(run.folder.path, "metrics.jsonl", [])
+    return 0
+
+
+def _landscape(study: landscapes.Study) -> int:
+    try:
+        _, section = study()
+    except NoPlaneError as error:
+        print(f"otpe: {error}", file=sys.stderr)
+        return 1
+    print(f"{section.title}\n\n{_text(section.tables[0])}\n")
+    diverged, path = study.comparison.diverged, study.comparison.folder.path
+    _say_where(path, "landscape.npz", diverged)
+    return 1 if diverged else 0
+
+
+def _sweep(prepared: sweep.Sweep) -> int:
+    total = len(prepared.records)
+    done = sum(record["state"] != "waiting" for record in prepared.records)
+
+    def told(record: dict[str, Any]) -> None:
+        nonlocal done
+        done += 1
+        what = words.mean_text(record["test_accuracy"]) if record["state"] == "finished" else record["state"]
+        progress.say(f"{done}/{total}  {record['name']}: {what}")
+
+    prepared.told = told
+    result = prepared()
+    print(f"{result}\n\n{_text(maps.table(result))}\n")
+    _say_where(result.folder, "sweep.json", [*result.left_out, *result.diverged])
+    return 1 if result.diverged else 0
+
+
+def _text(table: Table) -> str:
+    rows = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in table.rows]
+    return tables.columns([[*table.columns], *rows], left=(0,))
+
+
+def _say_where(path: Path, numbers: str, remarks: Sequence[str]) -> None:
+    for line in remarks:
+        print(f"  {line}")
+    print(f"Numbers: {path / numbers}\nSection: {path / 'section.json'}")
+
+
+# --------------------
+# `otpe reproduce`.
+
+
+def prepare_reproduce(config: ReproduceConfig) -> Callable[[], int]:
+    """Check everything, and return the job."""
+    if config.list:
+        return _list_items
+    reproduction = prepared_reproduction(config)
+    reproduction.say = progress.say
+    return lambda: _reproduce(reproduction)
+
+
+def _reproduce(reproduction: Reproduction) -> int:
+    page = reproduction()
+    if reproduction.left_out:
+        print(f"  {reproduction.about_left_out()}")
+    diverged = [f"  {name}: {why}" for name, why in reproduction.over.items() if why]
+    for line in diverged:
+        print(line)
+    print(f"Folder: {reproduction.out}\nReport: {page}")
+    return 1 if diverged else 0
+
+
+def _list_items() -> int:
+    rows = [[name, item.where, item.title] for name, item in ITEMS.items()]
+    print(tables.columns([["item", "in the paper", "what"], *rows], left=(0, 1, 2)))
+    return 0

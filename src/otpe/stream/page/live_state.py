@@ -1,0 +1,282 @@
+"""How a stream fares on its machine: time per step, steps per second, memory. Kept in memory that does not grow."""
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from otpe import check
+from otpe.stream.prequential import Block, Prequential
+from otpe.stream.programs import NO_LABEL
+
+STATM = Path("/proc/self/statm")
+BLOCKS = 1000  # the last ones, whose times are told
+MARKS, APART = 20, 0.25  # how many looks at the clock speed is taken from, and the seconds between two of them
+VITAL_POINTS = 240  # the most that the course of memory has
+
+
+class Vitals:
+    """Is told of every block of steps."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._began = clock, clock()
+        self.steps = 0
+        self._per_step: deque[float] = deque(maxlen=BLOCKS)
+        self._marks: deque[tuple[float, int]] = deque([(self._began, 0)], maxlen=MARKS)
+        self._last = self._began  # when a block came
+        self._over: float | None = None
+        self._memory: list[tuple[float, int]] = []
+        self._next, self._apart = self._began, APART  # look at the memory
+
+    def add(self, steps: int, seconds: float) -> None:
+        now = self._clock()
+        self.steps, self._last = self.steps + steps, now
+        self._per_step.append(seconds / steps)
+        if now - self._marks[-1][0] >= APART:
+            self._marks.append((now, self.steps))
+        if now >= self._next:
+            self._look_at_memory(now)
+
+    def end(self) -> None:
+        """From here on the clock stands still."""
+        self._over = self._clock()
+
+    def now(self) -> dict[str, Any]:
+        """Seconds, steps per second and bytes, as plain JSON; None for what is not known."""
+        at = self._clock() if self._over is None else self._over
+        began, steps = self._marks[0]
+        used = resident()
+        return {
+            "seconds": round(at - self._began, 2),
+            "idle": round(at - self._last, 2),
+            "speed": round((self.steps - steps) / max(at - began, 1e-3), 2),
+            "latency": self._latency(),
+            "memory": {
+                "resident": used,
+                "peak": not STATM.exists(),
+                "course": [*self._memory, *([] if used is None else [(round(at - self._began, 2), used)])],
+            },
+        }
+
+    def _latency(self) -> dict[str, float] | None:
+        if not self._per_step:
+            return None
+        found = np.array(self._per_step)
+        p50, p99 = np.percentile(found, (50, 99)).tolist()
+        return {"p50": p50, "p99": p99, "worst": float(found.max()), "blocks": len(found)}
+
+    def _look_at_memory(self, now: float) -> None:
+        used = resident()
+        if used is None:
+            return
+        self._memory.append((round(now - self._began, 2), used))
+        if len(self._memory) == VITAL_POINTS:
+            self._memory, self._apart = self._memory[::2], 2 * self._apart
+        self._next = now + self._apart
+
+
+def resident() -> int | None:
+    """Bytes of this process in memory; the most there ever were, where the system tells no more; None without that."""
+    if STATM.exists():
+        return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+# --------------------
+# What a page shows of a stream while it runs: the last steps, the accuracy so far, and how the machine fares.
+#
+#     live = Live([700, 512, 20], dt=0.01, learner_bytes=learner.bytes)
+#     for block in blocks(learner, steps, score):
+#         live(block, score, seconds)         # the time that the block took
+#     live.end("All steps are taken.")
+#
+# Fed by the thread that learns, read by the one that serves. It holds no more than the last steps.
+
+
+ROWS = 200  # of a raster: where there are more units, only every second, third, … is shown
+POINTS = 500  # of the curve
+SECONDS = 0.2  # between two looks at the curve, which take longer than a small block does
+
+
+class Seen(NamedTuple):
+    """The last N time steps, the one with number i at place i % N."""
+
+    inputs: np.ndarray  # [N, rows] did it spike?
+    outputs: np.ndarray  # [N, classes]
+    labels: np.ndarray  # [N]
+    predicted: np.ndarray  # [N]
+    resets: np.ndarray  # [N]
+    rates: np.ndarray  # [N, 1 + layers] share that spiked, of the input and of each layer
+
+
+class Live:
+    """Holds what is to be shown.
+
+    Args:
+      sizes: of the network, from input to output.
+      steps: the last ones, of which spikes are shown.
+      dt: seconds of a time step, where it has a length.
+      title: of the page.
+      names: of the classes; by default their numbers.
+      learner_bytes: what the learner keeps.
+      skipped: counts of what could not be used, by kind, such as those of a `Binner`; looked at whenever asked.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        steps: int = 300,
+        dt: float | None = None,
+        title: str = "otpe stream",
+        names: Sequence[str] | None = None,
+        learner_bytes: int | None = None,
+        skipped: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sizes = check.sizes(sizes)
+        self.length = check.count("steps", steps)
+        if dt is not None:
+            check.number("dt", dt, "seconds above 0, or None", lambda x: 0 < x < float("inf"))
+        self.names = [str(i) for i in range(self.sizes[-1])] if names is None else [str(name) for name in names]
+        if len(self.names) != self.sizes[-1]:
+            raise ValueError(
+                f"names has {len(self.names)} entries, expected {self.sizes[-1]}: one for each class of the network."
+            )
+        self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
+        self.every = ceil(self.sizes[0] / ROWS)  # of how many units one is shown
+        self._skipped: Mapping[str, int] = {} if skipped is None else skipped
+        self._lock = Lock()
+        self._vitals = Vitals(clock)
+        self._clock, self._looked = clock, float("-inf")
+        n, shown = self.length, len(range(0, self.sizes[0], self.every))
+        self._seen = Seen(
+            inputs=np.zeros((n, shown), bool),
+            outputs=np.zeros((n, self.sizes[-1]), bool),
+            labels=np.full(n, NO_LABEL),
+            predicted=np.full(n, NO_LABEL),
+            resets=np.zeros(n, bool),
+            rates=np.zeros((n, len(self.sizes))),
+        )
+        self._curve: list[tuple[int, float, float]] = []
+        self._score: dict[str, Any] = {"steps": 0, "labelled": 0, "window": None, "accuracy": None, "recent": None}
+        self._last: Prequential | None = None
+        self._why: str | None = None
+
+    def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
+        """A block of steps was taken, in that time."""
+        steps, told, last = block.steps[-self.length :], block.told, slice(-self.length, None)
+        x = np.concatenate([step.x.reshape(1, -1) for step in steps]) != 0
+        given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
+        if given != [want[0], len(want) - 1, want[-1]]:
+            raise ValueError(
+                f"the block is of a network with {given[0]} inputs, {given[1]} layers and {given[2]} outputs, but sizes"
+                f" is {want}. Give Live the sizes of the learner's network."
+            )
+        with self._lock:
+            self._vitals.add(len(block.steps), seconds)
+            first, seen = (self._vitals.steps - len(steps)) % self.length, self._seen
+            end = first + len(steps)
+            places = slice(first, end) if end <= self.length else np.arange(first, end) % self.length
+            seen.inputs[places] = x[:, :: self.every]
+            seen.outputs[places] = told.spikes[last] != 0
+            seen.labels[places] = [step.label for step in steps]
+            seen.predicted[places] = block.predicted[last]
+            seen.resets[places] = [step.reset for step in steps]
+            seen.rates[places, 0] = x.sum(1) / self.sizes[0]
+            seen.rates[places, 1:] = told.rates[last]
+            self._look(score)
+
+    def end(self, why: str = "The stream is over.") -> None:
+        """No more steps will come. The first reason given stays."""
+        with self._lock:
+            if self._why is None:
+                self._why = why
+                self._vitals.end()
+                self._looked = float("-inf")
+                if self._last is not None:
+                    self._look(self._last)
+
+    @property
+    def over(self) -> bool:
+        return self._why is not None
+
+    def now(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        with self._lock:
+            taken = self._vitals.steps
+            places = np.arange(max(0, taken - self.length), taken) % self.length
+            seen = Seen(*(ring[places] for ring in self._seen))
+            rates = self._seen.rates[: taken or 1].mean(0)
+            vitals, why, score, points = self._vitals.now(), self._why, dict(self._score), [*self._curve]
+        present = (score["steps"], score["accuracy"], score["recent"])
+        if score["labelled"] and points[-1:] != [present]:
+            points.append(present)
+        layers = ["input", *(f"hidden {i}" for i in range(1, len(self.sizes) - 1)), "output"]
+        return {
+            "title": self.title,
+            "state": "over" if why is not None else "running" if taken else "waiting",
+            "why": why,
+            "classes": self.names,
+            "score": score,
+            "curve": [list(part) for part in zip(*points, strict=True)] or [[], [], []],
+            "raster": self._raster(seen),
+            "rates": [list(each) for each in zip(layers, self.sizes, _rounded(rates), strict=True)],
+            "skipped": dict(self._skipped),
+            "learner": self.learner_bytes,
+            **vitals,
+        }
+
+    def _look(self, score: Prequential) -> None:
+        """Shares are cheap, and must not be old where a stream pauses; the curve may be."""
+        self._last = score
+        known = score.labelled > 0
+        self._score = {
+            "steps": score.steps,
+            "labelled": score.labelled,
+            "window": score.window,
+            "accuracy": round(score.accuracy, 4) if known else None,
+            "recent": round(score.window_accuracy, 4) if known else None,
+        }
+        now = self._clock()
+        if known and now - self._looked >= SECONDS:
+            self._looked, curve = now, score.curve
+            few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
+            shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
+            self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
+
+    def _raster(self, seen: Seen) -> dict[str, Any]:
+        return {
+            "length": self.length,
+            "dt": self.dt,
+            "units": self.sizes[0],
+            "every": self.every,
+            "inputs": _places(seen.inputs),
+            "outputs": _places(seen.outputs),
+            "labels": seen.labels.tolist(),
+            "predicted": seen.predicted.tolist(),
+            "resets": np.flatnonzero(seen.resets).tolist(),
+        }
+
+
+def _places(spikes: np.ndarray) -> list[list[int]]:
+    """Of each row, where it is True."""
+    found, ends = np.nonzero(spikes)[1].tolist(), spikes.sum(1).cumsum().tolist()
+    return [found[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _rounded(numbers: Any) -> list[float]:
+    return [round(float(number), 4) for number in numbers]
