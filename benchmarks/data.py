@@ -107,7 +107,7 @@ def training(args: argparse.Namespace) -> dict[str, float]:
     net = otpe.dense([50, 128, 128, 10])
     params = net.init(jax.random.key(0))
     start = (params, OPTIMIZER.init(params))
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for encoding in ("time", "rate"):
         data = otpe.datasets.randman(encoding)
         one = data.batch(0, 0, BATCH)
@@ -119,9 +119,9 @@ def training(args: argparse.Namespace) -> dict[str, float]:
         for call in calls.values():
             jax.block_until_ready(call())
         times = {name: 1e3 * t.median / args.block for name, t in race(calls, args.seconds).items()}
-        found |= {f"{encoding}: a step {name}, ms": ms for name, ms in times.items()}
-        found[f"{encoding}: share of the data"] = 1 - times["on one batch"] / times["on fresh batches"]
-    return found
+        numbers |= {f"{encoding}: a step {name}, ms": ms for name, ms in times.items()}
+        numbers[f"{encoding}: share of the data"] = 1 - times["on one batch"] / times["on fresh batches"]
+    return numbers
 
 
 def block(net: Any, batch: Any, args: argparse.Namespace, data: Any, start: Any) -> Any:
@@ -139,7 +139,7 @@ def block(net: Any, batch: Any, args: argparse.Namespace, data: Any, start: Any)
 
 def recordings(args: argparse.Namespace) -> dict[str, float]:
     """Measure reading through links in a temporary folder, so that the user's cache is not used."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     paths = [path for split in ("train", "test") if (path := heidelberg.find(args.root, f"shd_{split}"))]
     if len(paths) < 2:
         raise SystemExit(f"{args.root} needs shd_train.h5 and shd_test.h5, or their zips; there is {paths}.")
@@ -152,12 +152,12 @@ def recordings(args: argparse.Namespace) -> dict[str, float]:
         for name in ("read, binned and kept, s", "from the cache, s"):
             began = time.perf_counter()
             read = [load(link) for link in links]
-            found[name] = time.perf_counter() - began
-        found["recordings"] = sum(len(part.labels) for part in read)
-        found["cache, MB"] = sum(path.stat().st_size for path in Path(own, "otpe-cache").iterdir()) / 1e6
+            numbers[name] = time.perf_counter() - began
+        numbers["recordings"] = sum(len(part.labels) for part in read)
+        numbers["cache, MB"] = sum(path.stat().st_size for path in Path(own, "otpe-cache").iterdir()) / 1e6
     if find_spec("tonic") and paths[1].suffix == ".h5":
-        found |= through_tonic(paths[1])
-    return found
+        numbers |= through_tonic(paths[1])
+    return numbers
 
 
 def through_tonic(path: Path) -> dict[str, float]:

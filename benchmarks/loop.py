@@ -52,20 +52,20 @@ CASES = [
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "precision": args.precision, "cases": []}
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "precision": args.precision, "cases": []}
     print(f"{'milliseconds a mini-batch':46}{'given':>9}{'bare':>9}{'otpe':>9}{'otpe/bare':>11}{'finish':>9}")
     for case in CASES:
         steps = case.steps["cpu" if jax.default_backend() == "cpu" else "gpu"]
         row = measure(case, steps, args)
-        found["cases"].append({"case": case.name, "steps": steps, **row})
+        numbers["cases"].append({"case": case.name, "steps": steps, **row})
         print(
             f"{case.name:46}{row['given']:9.4g}{row['bare']:9.4g}{row['otpe']:9.4g}{row['over bare']:11.3f}"
             f"{row['finish']:9.4g}",
             flush=True,
         )
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def measure(case: Case, steps: int, args: argparse.Namespace) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant]
             made += library.contestants(problem)
             versions[library.package] = library.version()
         except Exception as error:
-            absent[name] = said(error)
+            absent[name] = summary(error)
     for name, python in args.elsewhere:
         try:
             others.append(Elsewhere(name, python, problem))
@@ -100,7 +100,7 @@ def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant]
             made += there
             versions[f"{name}, elsewhere"] = version
         except Exception as error:
-            absent[f"{name}, elsewhere"] = said(error)
+            absent[f"{name}, elsewhere"] = summary(error)
     return made, versions, absent, others
 
 
@@ -113,7 +113,7 @@ def first_call(contestant: Contestant) -> dict[str, Any]:
         row["first_call_seconds"] = time.perf_counter() - start
         row["kernels"] = contestant.kernels(result)
     except Exception as error:
-        row["error"] = said(error)
+        row["error"] = summary(error)
     return row
 
 
@@ -174,19 +174,19 @@ def report(rows: dict[str, dict], absent: dict[str, str]) -> None:
         print(f"{name:40}{why}")
 
 
-def said(error: Exception) -> str:
+def summary(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip() or 'no message'}"[:300]
 
 
 def machine() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = {"device": jax.devices()[0].device_kind, "machine": platform.machine(), "cores": cores}
-    found |= {"python": platform.python_version(), "numpy": np.__version__}
+    about = {"device": jax.devices()[0].device_kind, "machine": platform.machine(), "cores": cores}
+    about |= {"python": platform.python_version(), "numpy": np.__version__}
     if importlib.util.find_spec("torch"):
         import torch
 
-        found |= {"torch": torch.__version__, "torch_threads": cores}
-    return found
+        about |= {"torch": torch.__version__, "torch_threads": cores}
+    return about
 
 
 def arguments() -> argparse.Namespace:

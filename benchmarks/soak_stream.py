@@ -36,13 +36,19 @@ LIMIT = 2048  # KiB of growth
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "leak": LEAK, "limit_kib": LIMIT, "lives": []}
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {
+        "device": jax.devices()[0].device_kind,
+        "rule": args.rule,
+        "leak": LEAK,
+        "limit_kib": LIMIT,
+        "lives": [],
+    }
     print(f"{'network':>18}{'steps':>10}{'steps/s':>9}{'learner MB':>12}{'resident MB':>13}{'grown KiB':>11}")
-    for said in args.lives:
-        sizes, steps = network_and_steps(said)
+    for text in args.lives:
+        sizes, steps = network_and_steps(text)
         row = life(sizes, steps, args.rule)
-        found["lives"].append(row)
+        numbers["lives"].append(row)
         print(
             f"{row['network']:>18}{steps:10,}{row['steps_per_second']:9.0f}{row['learner_bytes'] / 1e6:12.1f}"
             f"{row['resident_kib'][-1] / 1e3:13.0f}{row['grown_kib']:11.0f}",
@@ -50,8 +56,8 @@ def main() -> None:
             flush=True,
         )
         if args.json:
-            args.json.write_text(json.dumps(found, indent=1) + "\n")
-    if any(row["wrong"] for row in found["lives"]):
+            args.json.write_text(json.dumps(numbers, indent=1) + "\n")
+    if any(row["wrong"] for row in numbers["lives"]):
         sys.exit(1)
 
 
@@ -98,8 +104,8 @@ def one_round(learner: otpe.StreamLearner, rng: np.random.Generator) -> tuple[li
     units, classes = learner.net.layers[0].in_shape[0], learner.net.classes
     label = int(rng.integers(classes))
     xs = rng.random((BLOCK + ONES, units)) < np.where(np.arange(units) % classes == label, 0.4, 0.08)
-    told = learner.learn_many(xs[:BLOCK], label)
-    return [*told.losses.tolist(), *(learner.learn_one(x, label) for x in xs[BLOCK:])], told.rates.mean(0)
+    result = learner.learn_many(xs[:BLOCK], label)
+    return [*result.losses.tolist(), *(learner.learn_one(x, label) for x in xs[BLOCK:])], result.rates.mean(0)
 
 
 def finite(learner: otpe.StreamLearner) -> set[str]:
@@ -116,12 +122,12 @@ def resident_kib() -> int:
     return (resident() or 0) // 1024
 
 
-def network_and_steps(said: str) -> tuple[list[int], int]:
-    sizes, _, steps = said.partition(":")
+def network_and_steps(text: str) -> tuple[list[int], int]:
+    sizes, _, steps = text.partition(":")
     try:
         return [int(n) for n in sizes.split("-")], int(steps)
     except ValueError:
-        sys.exit(f"--lives is {said!r}, expected a network and its steps, such as 50-128-128-10:1000000.")
+        sys.exit(f"--lives is {text!r}, expected a network and its steps, such as 50-128-128-10:1000000.")
 
 
 def arguments() -> argparse.Namespace:

@@ -47,17 +47,22 @@ CASES = [
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "cores": os.cpu_count(), "beyond": bandwidth(BEYOND), "rows": []}
-    print("\n".join(lines(found)), flush=True)
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {
+        "device": jax.devices()[0].device_kind,
+        "cores": os.cpu_count(),
+        "beyond": bandwidth(BEYOND),
+        "rows": [],
+    }
+    print("\n".join(lines(numbers)), flush=True)
     for case in CASES:
         if args.only in ("", "-".join(map(str, case.sizes))):
-            found["rows"].append(measure(case, args.seconds, found["beyond"]))
-            print(lines(found)[-1], flush=True)
+            numbers["rows"].append(measure(case, args.seconds, numbers["beyond"]))
+            print(lines(numbers)[-1], flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
     if args.docs:
-        args.docs.write_text(refreshed(args.docs.read_text(), found))
+        args.docs.write_text(refreshed(args.docs.read_text(), numbers))
 
 
 def measure(case: Case, seconds: float, beyond: float) -> dict[str, Any]:
@@ -129,20 +134,20 @@ def bandwidth(size: int, seconds: float = 0.3) -> float:
     return best
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(numbers: dict[str, Any]) -> list[str]:
     """Return the table for the docs."""
     top = [
-        f"{found['cores']} cores, jax {found['jax']}, {found['beyond'] / 1e9:.0f} GB/s beyond the caches."
-        f" `{found['command']}`",
+        f"{numbers['cores']} cores, jax {numbers['jax']}, {numbers['beyond'] / 1e9:.0f} GB/s beyond the caches."
+        f" `{numbers['command']}`",
         "",
         "| | call | steps/s (asked for) | p50, p99, worst µs a call | MB moved a step | floor µs (beyond caches) "
         "| × floor |",
         "|---|---|---|---|---|---|---|",
     ]
-    return top + [line(row) for row in found["rows"]]
+    return top + [line(row) for row in numbers["rows"]]
 
 
-def refreshed(page: str, found: dict[str, Any]) -> str:
+def refreshed(page: str, numbers: dict[str, Any]) -> str:
     """Return the page with its table replaced."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -150,7 +155,7 @@ def refreshed(page: str, found: dict[str, Any]) -> str:
         raise SystemExit(
             f"the page has no place for the table, expected a line {BEGIN.strip()} and a line {END.strip()}."
         )
-    return before + BEGIN + "\n".join(lines(found)) + "\n" + END + after
+    return before + BEGIN + "\n".join(lines(numbers)) + "\n" + END + after
 
 
 def line(row: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ STEPS = 50  # time steps of a mini-batch
 def main() -> None:
     args = arguments()
     workers = {name: start(src, args.batch) for name, src in (("old", args.old), ("new", args.new))}
-    found = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
+    numbers = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
     for case in CASES:
         if not case.startswith(args.cases):
             continue
@@ -58,10 +58,10 @@ def main() -> None:
                 speeds[name].append(speed)
         low, ratio, high = quartiles(ratios)
         old, new = (quartiles(speeds[name])[1] for name in ("old", "new"))
-        found["cases"][case] = {"ratio": ratio, "quartiles": [low, high], "old": old, "new": new}
+        numbers["cases"][case] = {"ratio": ratio, "quartiles": [low, high], "old": old, "new": new}
         print(f"{case:18} new/old {ratio:.3f}  ({low:.3f} to {high:.3f})  {old:,.0f} -> {new:,.0f} steps/s", flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
     for worker in workers.values():
         worker.stdin.close()
         worker.wait()
@@ -94,8 +94,8 @@ def ask(worker: Any, case: str, seconds: float) -> float:
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    found = sorted(values)
-    return found[len(found) // 4], found[len(found) // 2], found[3 * len(found) // 4]
+    ordered = sorted(values)
+    return ordered[len(ordered) // 4], ordered[len(ordered) // 2], ordered[3 * len(ordered) // 4]
 
 
 def work(batch: int) -> None:

@@ -62,8 +62,8 @@ def section(name: str, verb: Verb) -> str:
 def row(field: Any, kind: Any, text: str) -> str:
     option = f"`{field.name.upper()}`" if positional(kind) else f"`--{field.name.replace('_', '-')}`"
     listed = ", ".join(f"`{choice}`" for choice in choices(kind))
-    said = f"{text} Choices: {listed}." if listed else text
-    return f"| {option} | {default(field.default)} | {said.replace('|', chr(92) + '|')} |"
+    described = f"{text} Choices: {listed}." if listed else text
+    return f"| {option} | {default(field.default)} | {described.replace('|', chr(92) + '|')} |"
 
 
 def default(value: Any) -> str:
@@ -81,7 +81,7 @@ def choices(kind: Any) -> tuple[str, ...]:
     """Return the choices of a Literal, or of a tuple of Literals."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next((found for part in get_args(kind) if (found := choices(part))), ())
+    return next((nested for part in get_args(kind) if (nested := choices(part))), ())
 
 
 def positional(kind: Any) -> bool:
@@ -90,7 +90,7 @@ def positional(kind: Any) -> bool:
 
 def notes(config: type) -> dict[str, Note]:
     """Return the note of every field: fields of base classes first."""
-    found: dict[str, Note] = {}
+    described: dict[str, Note] = {}
     for kind in reversed(config.__mro__[:-1]):
         lines = inspect.getsource(kind).splitlines()
         group, body = "", class_body("\n".join(lines))
@@ -100,8 +100,8 @@ def notes(config: type) -> dict[str, Note]:
             before = lines[body[i - 1].end_lineno : statement.lineno - 1]
             comments = [line.strip(" #") for line in before if line.strip().startswith("#")]
             group = " ".join(comments) or group
-            found[statement.target.id] = Note(" ".join(ast.literal_eval(following.value).split()), group)
-    return found
+            described[statement.target.id] = Note(" ".join(ast.literal_eval(following.value).split()), group)
+    return described
 
 
 def class_body(source: str) -> list[ast.stmt]:

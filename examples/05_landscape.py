@@ -20,10 +20,10 @@ SMALL = {"hidden": (32, 32), "batch": 32, "steps": 200, "learning_rate": 0.01, "
 
 def main() -> None:
     # A network learns by BPTT. At every evaluation, each rule computes its gradient at the same weights.
-    found = otpe.align(otpe.AlignConfig(**TASK, **SMALL, rules=RULES, out=OUT / "align", resume=True))
+    alignments = otpe.align(otpe.AlignConfig(**TASK, **SMALL, rules=RULES, out=OUT / "align", resume=True))
     print("cosine to BPTT's gradient, kernels: first hidden layer, second, output; and |g| / |BPTT| of the whole model")
     for rule in RULES:
-        along = found[rule]
+        along = alignments[rule]
         cosine = np.nanmean(along.cosine[..., 0], axis=(0, 1))  # over time and networks; 0: kernels, 1: biases
         print(f"  {rule:10}" + "".join(f"{c:7.2f}" for c in cosine) + f"{np.nanmean(along.model_size):10.2f}")
 

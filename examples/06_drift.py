@@ -52,16 +52,16 @@ def main() -> None:
     size = QUICK if args.quick else WHOLE
     if args.search:
         return search(size)
-    found = {name: [] for name in (*RATES, "frozen")}
-    with tqdm(total=len(args.seeds) * len(found), desc="learners", disable=None) as bar:
+    curves_of = {name: [] for name in (*RATES, "frozen")}
+    with tqdm(total=len(args.seeds) * len(curves_of), desc="learners", disable=None) as bar:
         for seed in args.seeds:
             for rule, rate in RATES.items():
                 curve, frozen = live(rule, seed, size, rate, freeze=rule == "otpe")
-                found[rule].append(curve)
-                found["frozen"] += [frozen] if frozen else []
+                curves_of[rule].append(curve)
+                curves_of["frozen"] += [frozen] if frozen else []
                 bar.update(1 + bool(frozen))
     changes = world(0, size)[1]
-    numbers = {name: [told(curve, changes, size) for curve in curves] for name, curves in found.items()}
+    numbers = {name: [summary(curve, changes, size) for curve in curves] for name, curves in curves_of.items()}
     print(
         f"Sequence accuracy over the last {WINDOW} in %, mean ± σ over {len(args.seeds)} worlds.\n\n{tables(numbers)}"
     )
@@ -70,7 +70,7 @@ def main() -> None:
     from otpe.lab.report import drawing
 
     args.figure.mkdir(parents=True, exist_ok=True)
-    print("Figure:", *drawing.draw(figure(found, changes), args.figure))
+    print("Figure:", *drawing.draw(figure(curves_of, changes), args.figure))
 
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
@@ -115,10 +115,10 @@ def point(score: Prequential) -> Curve:
     return {TIME * score.sequences: score.window_sequence_accuracy} if due else {}
 
 
-def told(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[str, dict]:
+def summary(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[str, dict]:
     """Return for each change the accuracy before it, the worst and the last one after it, and the steps to recover."""
     steps, accuracy = np.array(list(curve.items())).T
-    found = {}
+    summaries = {}
     for name, change in changes.items():
         before = accuracy[steps <= change.at][-1]
         after = (steps > change.at) & (steps <= change.at + TIME * size.each)
@@ -126,8 +126,8 @@ def told(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[st
         worst = int(np.argmin(then))
         back = worst + np.flatnonzero(then[worst:] >= RECOVERED * before)
         wait = None if not len(back) else 0 if back[0] == worst else int(when[back[0]])  # 0: it never fell that low
-        found[name] = {"before": float(before), "worst": float(then[worst]), "end": float(then[-1]), "steps": wait}
-    return found
+        summaries[name] = {"before": float(before), "worst": float(then[worst]), "end": float(then[-1]), "steps": wait}
+    return summaries
 
 
 def tables(numbers: dict[str, list[dict]]) -> str:
@@ -155,14 +155,14 @@ def recovery(steps: list[int | None]) -> str:
     return spread(known, 0) + (f" (in {len(known)} of {len(steps)})" if len(known) < len(steps) else "")
 
 
-def figure(found: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
+def figure(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
     lines = []
-    for name, curves in found.items():
+    for name, curves in curves_of.items():
         accuracy = np.array([list(curve.values()) for curve in curves])
         steps = [at / 1000 for at in curves[0]]
         lines.append(Line(name=name, x=steps, y=accuracy.mean(0).tolist(), spread=accuracy.std(0).tolist()))
     panel = Lines(
-        title=f"Predict, then learn: mean and σ over {len(found['frozen'])} worlds",
+        title=f"Predict, then learn: mean and σ over {len(curves_of['frozen'])} worlds",
         x="thousand time steps",
         y=f"accuracy, last {WINDOW} sequences",
         lines=lines,

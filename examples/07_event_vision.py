@@ -65,19 +65,19 @@ def main() -> None:
     size = QUICK if args.quick else WHOLE
     if args.search:
         return search(size, args.leak)
-    net, data, found = network(size, args.leak), shapes(size), {}
+    net, data, curves = network(size, args.leak), shapes(size), {}
     print(net, end="\n\n")
     with tqdm(total=len(RATES) * args.networks * size.steps, desc="mini-batches", disable=None) as bar:
         for rule, rate in RATES.items():
-            found[rule] = [learn(net, data, rule, rate, seed, size, bar.update) for seed in range(args.networks)]
-    print(table(numbers(net, found), size))
+            curves[rule] = [learn(net, data, rule, rate, seed, size, bar.update) for seed in range(args.networks)]
+    print(table(numbers(net, curves), size))
     if args.json:
-        args.json.write_text(json.dumps(record(args, size, net, found), indent=1) + "\n")
+        args.json.write_text(json.dumps(record(args, size, net, curves), indent=1) + "\n")
     if args.figure:
         from otpe.lab.report import drawing
 
         args.figure.mkdir(parents=True, exist_ok=True)
-        print("Figure:", *drawing.draw(figure(found), args.figure))
+        print("Figure:", *drawing.draw(figure(curves), args.figure))
 
 
 def shapes(size: Size) -> otpe.datasets.MovingShapes:
@@ -159,7 +159,7 @@ def search(size: Size, leak: float | None) -> None:
             print(f"{rule:12} {rate:<6g}  accuracy {curve.accuracy[-1]:.3f}  loss {curve.loss[-1]:.3f}", flush=True)
 
 
-def numbers(net: otpe.Network, found: dict[str, list[Curve]]) -> dict[str, dict]:
+def numbers(net: otpe.Network, curves_of: dict[str, list[Curve]]) -> dict[str, dict]:
     return {
         rule: {
             "accuracy": [curve.accuracy[-1] for curve in curves],
@@ -168,7 +168,7 @@ def numbers(net: otpe.Network, found: dict[str, list[Curve]]) -> dict[str, dict]
             "trace_bytes": None if rule == "bptt" else otpe.state_bytes(net, rule).traces,
             "seconds": round(float(np.mean([curve.seconds for curve in curves])), 1),
         }
-        for rule, curves in found.items()
+        for rule, curves in curves_of.items()
     }
 
 
@@ -186,16 +186,16 @@ def spread(values: list[float], digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
 
 
-def figure(found: dict[str, list[Curve]]) -> Figure:
+def figure(curves_of: dict[str, list[Curve]]) -> Figure:
     def lines(what: str) -> list[Line]:
-        made = []
-        for rule, curves in found.items():
+        plotted = []
+        for rule, curves in curves_of.items():
             values = np.array([getattr(curve, what) for curve in curves])
             x = [EVERY * (i + 1) for i in range(values.shape[1])]
-            made.append(Line(name=rule, x=x, y=values.mean(0).tolist(), spread=values.std(0).tolist()))
-        return made
+            plotted.append(Line(name=rule, x=x, y=values.mean(0).tolist(), spread=values.std(0).tolist()))
+        return plotted
 
-    networks = len(next(iter(found.values())))
+    networks = len(next(iter(curves_of.values())))
     panels = [
         Lines(
             title=f"Unseen samples: mean and σ of {networks} networks",
@@ -209,11 +209,11 @@ def figure(found: dict[str, list[Curve]]) -> Figure:
     return Figure(name="event-vision", caption="Directions of moving shapes, learned online.", panels=panels)
 
 
-def record(args: argparse.Namespace, size: Size, net: otpe.Network, found: dict[str, list[Curve]]) -> dict:
+def record(args: argparse.Namespace, size: Size, net: otpe.Network, curves_of: dict[str, list[Curve]]) -> dict:
     about = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
     settings = {**size._asdict(), "batch": BATCH, "networks": args.networks, "leak": args.leak, "learning_rates": RATES}
-    curves = {rule: [curve.accuracy for curve in curves] for rule, curves in found.items()}
-    return about | {"settings": settings, "rules": numbers(net, found), "accuracy": curves}
+    curves = {rule: [curve.accuracy for curve in curves] for rule, curves in curves_of.items()}
+    return about | {"settings": settings, "rules": numbers(net, curves_of), "accuracy": curves}
 
 
 def arguments() -> argparse.Namespace:

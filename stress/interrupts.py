@@ -62,25 +62,25 @@ def one(i: int, folder: Path, whole: str, longest: float, chance: random.Random)
     first = number
     if number != signal.SIGINT:
         times = 1
-    process = begun("--out", str(out))
+    process = start("--out", str(out))
     moment = chance.uniform(0, chance.choice((2.0, longest)))  # imports take about two seconds
     time.sleep(moment)
     for _ in range(times):
         process.send_signal(number)
         time.sleep(chance.choice((0, 0.001, 0.05, 0.5)))
-    said = ended(process)
-    lines = [line for line in said.splitlines() if line and not line.startswith(("Stopping: ", "otpe: warning: "))]
+    errors = wait_for_end(process)
+    lines = [line for line in errors.splitlines() if line and not line.startswith(("Stopping: ", "otpe: warning: "))]
     allowed = {0, 128 + first}
     if number != signal.SIGINT:
         allowed.add(-first)  # outside of training, signals end a process as usual
     wrong = []
     if process.returncode not in allowed:
         wrong.append(f"status {process.returncode}")
-    wrong += [f"it said {word!r}" for word in FORBIDDEN if word in said]
+    wrong += [f"it said {word!r}" for word in FORBIDDEN if word in errors]
     if len(lines) > 1:
         wrong.append(f"it said {len(lines)} lines")
-    again = begun("--out", str(out), "--resume")
-    rest = ended(again)
+    again = start("--out", str(out), "--resume")
+    rest = wait_for_end(again)
     if again.returncode != 0:
         wrong.append(f"it could not go on: {rest}")
     elif state(out) != whole:
@@ -88,11 +88,11 @@ def one(i: int, folder: Path, whole: str, longest: float, chance: random.Random)
     name = f"{i}: {times} × {signal.Signals(number).name} after {moment:.3f} s"
     print(f"{name}, status {process.returncode}: {'; '.join(wrong) or 'as promised'}", flush=True)
     if wrong:
-        print(said)
+        print(errors)
     return wrong
 
 
-def begun(*args: str) -> "subprocess.Popen[str]":
+def start(*args: str) -> "subprocess.Popen[str]":
     """Start a process and wait until it reaches the first line of the command."""
     command = [sys.executable, "-c", PROGRAM, *RUN, *args]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -101,7 +101,7 @@ def begun(*args: str) -> "subprocess.Popen[str]":
     return process
 
 
-def ended(process: "subprocess.Popen[str]") -> str:
+def wait_for_end(process: "subprocess.Popen[str]") -> str:
     """Return what the process wrote to standard error."""
     try:
         return process.communicate(timeout=LONGEST)[1]

@@ -67,13 +67,15 @@ def measure(slices: int, learner: str, most: float) -> int:
     with serving.serve(live) as server:
         for name, kind, processes in CASES:
             with clients(kind, processes, server.port, cores) as these:
-                found = [measured(server, step, these) for _ in range(slices)]
-            alone, beside, spent = (statistics.median(column) for column in list(zip(*found, strict=True))[:3])
-            losses = sorted(1 - each[1] / each[0] for each in found)
+                measurements = [measured(server, step, these) for _ in range(slices)]
+            alone, beside, spent = (statistics.median(column) for column in list(zip(*measurements, strict=True))[:3])
+            losses = sorted(1 - each[1] / each[0] for each in measurements)
             lost = statistics.median(losses)
             wrong = spent > share or losses[len(losses) // 4] > most
             failed |= wrong
-            counts = [sum(each[3][what] for each in found) / slices / SLICE for what in ("served", "refused", "lost")]
+            counts = [
+                sum(each[3][what] for each in measurements) / slices / SLICE for what in ("served", "refused", "lost")
+            ]
             print(
                 f"{name:26} {alone:8,.0f} {beside:8,.0f} {lost:6.1%}  {spent:6.1%}  {counts[0]:8,.0f} {counts[1]:9,.0f}"
                 f" {counts[2]:6,.0f}{'  TOO MUCH' if wrong else ''}",

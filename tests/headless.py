@@ -65,11 +65,11 @@ class Browser:
 
     def evaluate(self, script):
         """Return the value of this JavaScript expression."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        result = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
 
-    def said(self, *methods):
+    def messages(self, *methods):
         return [event for event in self.events if event.get("method") in methods]
 
     def close(self):
@@ -87,9 +87,9 @@ class Browser:
         until = time.monotonic() + SECONDS
         while True:
             *whole, self.rest = self.rest.split(b"\0")
-            found = [json.loads(text) for text in whole]
-            self.events += found
-            for said in found:
+            result = [json.loads(text) for text in whole]
+            self.events += result
+            for said in result:
                 if wanted(said):
                     return said
             ready, _, _ = select.select([self.read], [], [], max(0, until - time.monotonic()))

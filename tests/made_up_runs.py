@@ -17,7 +17,7 @@ def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=No
         for i, v in enumerate(valid)
     ]
     if alignment:
-        lines = [{**line, "alignment": found} for line, found in zip(lines, alignment, strict=True)]
+        lines = [{**line, "alignment": aligned_rules} for line, aligned_rules in zip(lines, alignment, strict=True)]
     config = replace(config, steps=every * len(valid), seeds=len(valid[0]))
     names = ("rule", "mode", "dataset", "steps", "seeds", "seed", "learning_rate")
     result = {"format": 1, **{name: getattr(config, name) for name in names}, "test_accuracy": test, "seconds": 2.0}

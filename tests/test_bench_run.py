@@ -26,8 +26,8 @@ ONE = replace(TOY, rules=("ottt",), modes=("step",))
 
 
 def test_a_point_on_several_axes_is_measured_once():
-    found = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
-    assert found == {
+    places = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
+    assert places == {
         schedule.Place((3, 3, 3), 4, 2): {"width": 3},
         schedule.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
         schedule.Place((6, 6, 6), 4, 4): {"batch": 4},
@@ -108,20 +108,20 @@ def read(folder: Path) -> dict:
 def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes time
     assert bench.prepare(replace(TOY, out=tmp_path))() == 0
-    kept = read(tmp_path)
-    assert kept["finished"]
+    recorded = read(tmp_path)
+    assert recorded["finished"]
     for name in ("device", "backend", "jax", "otpe", "python", "platform", "cores", "date"):
-        assert kept[name]
-    assert kept["config"]["widths"] == [6, 12]
-    assert [(p["rule"], p["mode"], p["axes"]["width"]) for p in kept["points"]] == [
+        assert recorded[name]
+    assert recorded["config"]["widths"] == [6, 12]
+    assert [(p["rule"], p["mode"], p["axes"]["width"]) for p in recorded["points"]] == [
         ("bptt", "offline", 6), ("otpe", "offline", 6), ("bptt", "offline", 12), ("otpe", "offline", 12),
         ("otpe", "step", 6), ("otpe", "step", 12),
     ]  # fmt: skip
-    for point in kept["points"]:
+    for point in recorded["points"]:
         assert 0 < point["seconds"]["min"] <= point["seconds"]["median"] < point["first_call_seconds"]
         assert point["peak_bytes"] > point["bytes"]["working"]
         assert (point["state_bytes"] is None) == (point["mode"] == "offline")
-    fits = {(f["mode"], f["rule"], f["axis"], f["quantity"]): f for f in kept["growth"]}
+    fits = {(f["mode"], f["rule"], f["axis"], f["quantity"]): f for f in recorded["growth"]}
     assert set(fits) == {
         *(("offline", rule, "width", q) for rule in TOY.rules for q in ("time", "working", "peak")),
         *(("step", "otpe", "width", q) for q in ("time", "working", "peak", "state")),
@@ -148,12 +148,12 @@ def test_a_stopped_benchmark_keeps_its_measurements(tmp_path, monkeypatch, capsy
 
     monkeypatch.setattr(points, "race", stopped_in_the_second)
     assert bench.prepare(replace(ONE, out=tmp_path))() == 130
-    kept = read(tmp_path)
-    assert not kept["finished"]
-    assert [p["axes"]["width"] for p in kept["points"]] == [6]
-    told = capsys.readouterr()
-    assert "What was measured until now is kept" in told.err
-    assert "not finished" in told.out
+    recorded = read(tmp_path)
+    assert not recorded["finished"]
+    assert [p["axes"]["width"] for p in recorded["points"]] == [6]
+    output = capsys.readouterr()
+    assert "What was measured until now is kept" in output.err
+    assert "not finished" in output.out
 
 
 def test_every_heat_is_written_before_the_next_one_runs(tmp_path, monkeypatch):
@@ -175,23 +175,23 @@ def test_every_heat_is_written_before_the_next_one_runs(tmp_path, monkeypatch):
 def test_points_that_are_too_large_are_left_out_with_a_message(tmp_path, capsys):
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), max_gb=1e-3, out=tmp_path)
     assert bench.prepare(config)() == 0
-    kept = read(tmp_path)
-    assert [point["rule"] for point in kept["points"]] == ["ottt"]
-    (left_out,) = kept["left_out"]
+    recorded = read(tmp_path)
+    assert [point["rule"] for point in recorded["points"]] == ["ottt"]
+    (left_out,) = recorded["left_out"]
     assert (left_out["rule"], left_out["why"]) == ("rtrl", "needs 0.0013 GB, more than --max-gb 0.001")
     assert "step, rtrl, 30-30-30, T 4, batch 2: needs 0.0013 GB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("message", "kept"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
+    ("message", "left_out"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
 )
-def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, message, kept):
+def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, message, left_out):
     def fail(_):
         raise jax.errors.JaxRuntimeError(message)
 
     monkeypatch.setattr(points, "ready", fail)
     job = bench.prepare(replace(ONE, out=tmp_path))
-    if kept:
+    if left_out:
         assert job() == 0
         assert [point["why"] for point in read(tmp_path)["left_out"]] == [message, message]
     else:

@@ -53,12 +53,12 @@ def changed(kind, part, index, by):
 
     @dataclass(frozen=True)
     class Wrong(kind):
-        def linearise(self, kept):
-            A, b, h = super().linearise(kept)
-            found = {"A": [list(row) for row in A], "b": list(b), "h": list(h)}
-            into = found[part][index[0]] if part == "A" else found[part]
+        def linearise(self, point):
+            A, b, h = super().linearise(point)
+            entries = {"A": [list(row) for row in A], "b": list(b), "h": list(h)}
+            into = entries[part][index[0]] if part == "A" else entries[part]
             into[index[-1]] = into[index[-1]] + by
-            return tuple(map(tuple, found["A"])), tuple(found["b"]), tuple(found["h"])
+            return tuple(map(tuple, entries["A"])), tuple(entries["b"]), tuple(entries["h"])
 
     return Wrong
 
@@ -105,8 +105,8 @@ class TakesTheSpikeForItsDerivative(CubaLIF):
 
 @dataclass(frozen=True)
 class SignOfTheAdaptation(AdaptiveLIF):
-    def linearise(self, kept):
-        A, b, (g, h) = super().linearise(kept)
+    def linearise(self, point):
+        A, b, (g, h) = super().linearise(point)
         return A, b, (g, -h)
 
 

@@ -31,8 +31,8 @@ except SystemExit as stop:
 assert status == 0
 assert "jax" not in sys.modules
 """
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert said.strip()
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert output.strip()
 
 
 def test_the_command_is_installed():
@@ -47,10 +47,10 @@ def test_version(capsys):
 
 def test_usage_names_every_verb(capsys):
     assert cli.main([]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name, verb in cli.VERBS.items():
-        assert name in said
-        assert verb.summary in said
+        assert name in output
+        assert verb.summary in output
 
 
 def test_main_reads_the_arguments_of_the_process(monkeypatch, capsys):
@@ -62,10 +62,10 @@ def test_main_reads_the_arguments_of_the_process(monkeypatch, capsys):
 def test_bench_from_end_to_end(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     assert cli.main([*TOY, "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     first = (out / "bench-001.json").read_text()
     assert len(json.loads(first)["points"]) == 6
-    assert (out / "bench-001.txt").read_text() in said
+    assert (out / "bench-001.txt").read_text() in output
     for mode in ("offline", "step"):
         assert (out / f"bench-001-{mode}.png").read_bytes().startswith(b"\x89PNG")
     assert cli.main([*TOY, "--modes", "step", "--out", str(out)]) == 0
@@ -103,10 +103,10 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     (tmp_path / "a-file").write_text("mine")
     monkeypatch.setattr("otpe.lab.bench.bench.run", lambda *_: pytest.fail("computed something"))
     assert cli.main(args) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
     assert (tmp_path / "a-file").read_text() == "mine"
 
@@ -163,7 +163,7 @@ def test_bench_works_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
     for missing in ("matplotlib", "tqdm"):
         monkeypatch.setitem(sys.modules, missing, None)
     assert cli.main([*TOY, "--modes", "step", "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in said.out
-    assert "2/2 step 12-12-12, T 4, batch 2" in said.err
+    output = capsys.readouterr()
+    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in output.out
+    assert "2/2 step 12-12-12, T 4, batch 2" in output.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-001.json", "bench-001.txt", "section.json"]

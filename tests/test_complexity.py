@@ -53,7 +53,7 @@ def test_the_per_step_form_has_the_theory_of_online_training():
     assert points.state(replace(step, mode="offline", options=bench.STEP_BY_STEP)) == points.state(step)
 
 
-def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
+def section_of(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
     """Return a section whose points take exactly n² T seconds, at these widths of each rule."""
     measured = measurements.blank(TOY) | {"finished": finished, "left_out": list(left_out)}
     for rule in rules:
@@ -70,7 +70,7 @@ def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
 
 
 def test_the_table_has_the_measured_values():
-    (table,) = told({"bptt": (6, 12), "otpe": (6, 12)}).tables
+    (table,) = section_of({"bptt": (6, 12), "otpe": (6, 12)}).tables
     assert table.columns == (
         "rule", "measured", "paper: space", "kept over n, 64–4,096", "kept over T, 10–10,000", "paper: time",
         "time over n, 6–12", "time over T, 10–20",
@@ -90,7 +90,7 @@ def test_a_rule_without_a_backward_form_is_measured_step_by_step():
 
 
 def test_the_figures_have_a_line_per_rule():
-    state, time = told({"bptt": (6, 12), "otpe": (12, 6)}).figures
+    state, time = section_of({"bptt": (6, 12), "otpe": (12, 6)}).figures
     assert [line.name for panel in state.panels for line in panel.lines] == ["bptt", "otpe", "deep-otpe"] * 2
     over_n, over_T = time.panels
     assert [(line.name, line.x, line.y) for line in over_n.lines] == [
@@ -103,23 +103,23 @@ def test_the_figures_have_a_line_per_rule():
 
 def test_the_remarks_name_missing_points():
     left_out = {"rule": "otpe", "mode": "offline", "sizes": [24] * 3, "steps": 3, "why": "needs 9 GB"}
-    made = told({"bptt": (6, 12, 24), "otpe": (6, 12)}, finished=False, left_out=[left_out])
-    assert made.tables[0].rows[1][-2] == "2.00 (2), 6–12 only"
-    said = "\n".join(made.remarks)
-    assert "Left out: otpe, offline, 24-24-24, T 3: needs 9 GB." in said
-    assert "Counted but not timed here: deep-otpe." in said
-    assert "Stopped before all was measured." in said
-    assert "The compiled BPTT plans 3.0 times that." in said
-    assert "Ours, not the paper's: deep-otpe." in said
-    whole = "\n".join(told({"bptt": (6, 12), "otpe": (6, 12)}).remarks)
+    section = section_of({"bptt": (6, 12, 24), "otpe": (6, 12)}, finished=False, left_out=[left_out])
+    assert section.tables[0].rows[1][-2] == "2.00 (2), 6–12 only"
+    remarks = "\n".join(section.remarks)
+    assert "Left out: otpe, offline, 24-24-24, T 3: needs 9 GB." in remarks
+    assert "Counted but not timed here: deep-otpe." in remarks
+    assert "Stopped before all was measured." in remarks
+    assert "The compiled BPTT plans 3.0 times that." in remarks
+    assert "Ours, not the paper's: deep-otpe." in remarks
+    whole = "\n".join(section_of({"bptt": (6, 12), "otpe": (6, 12)}).remarks)
     assert "Left out" not in whole
     assert "Stopped" not in whole
 
 
 def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
-    assert "What is kept grows as theory has it." in told({}, rules=()).lead
+    assert "What is kept grows as theory has it." in section_of({}, rules=()).lead
     monkeypatch.setitem(schedule.STEP, "otpe", schedule.STEP["ottt"])
-    assert "What is kept grows other than expected for otpe." in told({}, rules=()).lead
+    assert "What is kept grows other than expected for otpe." in section_of({}, rules=()).lead
 
 
 # The study
@@ -157,20 +157,20 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
 
     with monkeypatch.context() as patch:
         seen = heats_in(patch)
-        made = bench.study(quick=True, out=tmp_path)
+        section = bench.study(quick=True, out=tmp_path)
         assert len(seen) == 2, "the other width and the other T"
     after = json.loads((tmp_path / "points.json").read_text())
     assert after["points"][:2] == first["points"]
     assert after["finished"]
     assert after["seconds"] > first["seconds"] > 0
-    assert "not measured" not in made.tables[0].rows[0]
+    assert "not measured" not in section.tables[0].rows[0]
 
     monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured again"))
     again = bench.study(quick=True, out=tmp_path)
-    assert content.to_json(again) == content.to_json(made)
-    back = content.from_json(content.to_json(made))
+    assert content.to_json(again) == content.to_json(section)
+    back = content.from_json(content.to_json(section))
     assert (back.name, back.where, back.command) == ("complexity", "Table 1", "otpe reproduce complexity --quick")
-    assert content.to_json(back) == content.to_json(made)
+    assert content.to_json(back) == content.to_json(section)
     assert [row[0] for row in back.tables[0].rows] == list(bench.FULL.rules)
 
 

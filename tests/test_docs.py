@@ -56,9 +56,9 @@ def test_every_rule_has_its_page(rule):
 
 def test_the_cli_reference_is_up_to_date():
     command = [sys.executable, "-X", "utf8", "-c", WITHOUT_JAX]
-    made = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    generated = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert page == made, "the settings have changed. Use: python docs/make_cli_reference.py"
+    assert page == generated, "the settings have changed. Use: python docs/make_cli_reference.py"
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)

@@ -89,9 +89,9 @@ def test_small_layers_are_cut_into_groups_of_samples():
 def test_every_spike_type_gives_the_same_gradient(case):
     wanted = otpe.gradients(*case, backend="plain")
     for dtype, backend in ((bool, "plain"), (np.int8, "interpret"), (np.int32, "plain"), (np.float32, "interpret")):
-        given = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
-        assert given[0].dtype == jnp.float32
-        assert relative_error(given, wanted) < 1e-5
+        actual = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
+        assert actual[0].dtype == jnp.float32
+        assert relative_error(actual, wanted) < 1e-5
 
 
 def test_counts_up_to_255_are_exact():
@@ -107,9 +107,9 @@ def test_counts_up_to_255_are_exact():
 @pytest.mark.parametrize(("precision", "bound"), [("tf32", 1e-2), ("bf16", 0.5)])
 def test_each_precision_stays_within_its_error_bound(case, precision, bound):
     plain = otpe.gradients(*case, backend="plain")
-    given = otpe.gradients(*case, backend="interpret", precision=precision)
-    assert relative_error(given, plain) < bound
-    assert relative_error(given, plain) > 1e-7
+    actual = otpe.gradients(*case, backend="interpret", precision=precision)
+    assert relative_error(actual, plain) < bound
+    assert relative_error(actual, plain) > 1e-7
 
 
 def test_differentiating_a_network_goes_through_the_plain_engine(case):
@@ -127,8 +127,8 @@ def test_many_seeds_at_once(case):
     one = lambda p: otpe.gradients(case.net, p, case.spikes, case.labels, backend="interpret")  # noqa: E731
     together = jax.vmap(one)(params)
     for k in range(2):
-        given, alone = (jax.tree.map(lambda a, k=k: a[k], tree) for tree in (together, params))
-        assert relative_error(given, one(alone)) < 1e-5
+        actual, alone = (jax.tree.map(lambda a, k=k: a[k], tree) for tree in (together, params))
+        assert relative_error(actual, one(alone)) < 1e-5
 
 
 def test_the_backend_follows_the_argument_then_the_environment_then_the_device(monkeypatch):
@@ -148,11 +148,11 @@ def test_the_backend_follows_the_argument_then_the_environment_then_the_device(m
 def test_donated_parameters_give_the_same_result(case):
     optimizer = optax.adamax(1e-2)
     copy = jax.tree.map(jnp.copy, case.params)
-    kept, donated = (
+    retained, donated = (
         otpe.online_pass(case.net, p, optimizer.init(p), *case[2:], optimizer=optimizer, donate=d)
         for p, d in ((case.params, False), (copy, True))
     )
-    assert relative_error(donated[0], kept[0]) == 0.0
+    assert relative_error(donated[0], retained[0]) == 0.0
     assert not case.params[0].kernel.is_deleted()
     assert copy[0].kernel.is_deleted()
 
@@ -211,8 +211,8 @@ def test_a_rule_that_mixes_neurons_runs_a_plain_loop(case):
 
     rule = otpe.Rule("centred", Centred(), otpe.Bptt())
     with pytest.warns(UserWarning, match="'backward' has no fused kernel.*in which neurons see each other"):
-        given = otpe.gradients(*case, rule=rule, backend="interpret")
-    assert relative_error(given, otpe.gradients(*case, rule=rule)) < 1e-5
+        actual = otpe.gradients(*case, rule=rule, backend="interpret")
+    assert relative_error(actual, otpe.gradients(*case, rule=rule)) < 1e-5
 
 
 def test_the_slope_of_a_surrogate_can_be_learned():

@@ -59,7 +59,7 @@ def test_gradients_equal_the_reference(golden, rule, form):
 def test_online_weights(golden, rule, traces):
     file, net, params = golden
     optimizer = optax.adamax(float(file["lr"]))
-    given, _, losses = otpe.online_pass(
+    actual, _, losses = otpe.online_pass(
         net,
         params,
         optimizer.init(params),
@@ -70,7 +70,7 @@ def test_online_weights(golden, rule, traces):
         traces=traces,
     )
     np.testing.assert_allclose(losses.mean(), file[f"online_loss/{rule}"], rtol=1e-5)
-    for i, (after, before) in enumerate(zip(given, params, strict=True)):
+    for i, (after, before) in enumerate(zip(actual, params, strict=True)):
         for name in ("kernel", "bias"):
             change = getattr(after, name) - getattr(before, name)
             wanted = file[f"online/{rule}/{i}/{name}"] - getattr(before, name)

@@ -27,10 +27,10 @@ def added(model, *moves):
     return model
 
 
-def orthogonal(found, seed=9):
+def orthogonal(plane, seed=9):
     """Return a unit direction orthogonal to the plane."""
     odd = model(seed)
-    for direction in (found.along, found.across):
+    for direction in (plane.along, plane.across):
         odd = added(odd, (-flat(odd) @ flat(direction), direction))
     return jax.tree.map(lambda a: a / np.linalg.norm(flat(odd)), odd)
 
@@ -60,10 +60,10 @@ def test_the_initial_model_is_the_origin_and_the_final_one_on_the_first_axis():
 def test_models_in_the_plane_project_to_themselves():
     for at in ([0.3, -1.2], [-2.0, 0.7]):
         inside = point(FOUND, at)
-        found, share = project(FOUND, inside)
-        np.testing.assert_allclose(found, at, rtol=1e-12)
+        place, share = project(FOUND, inside)
+        np.testing.assert_allclose(place, at, rtol=1e-12)
         assert share == pytest.approx(1, abs=1e-12)
-        np.testing.assert_allclose(flat(point(FOUND, found)), flat(inside), rtol=1e-12)
+        np.testing.assert_allclose(flat(point(FOUND, place)), flat(inside), rtol=1e-12)
 
 
 def test_a_part_outside_the_plane_is_not_explained():
@@ -119,33 +119,35 @@ def test_the_landscape_has_the_losses_of_the_network(case, readout):
     way = jax.tree.map(lambda a, b: jnp.stack([a, 0.5 * (a + b), b]), initial, final)
     off = jax.tree.map(lambda a: jnp.stack([a, 3 * a]), initial)
     mask = np.arange(7)[:, None] < np.array([7, 4, 5])
-    found = landscape(
+    result = landscape(
         net, initial, final, {"otpe": off, "bptt": way}, spikes, labels, mask, grid=4, margin=0.25, readout=readout
     )
-    assert list(found.coordinates) == list(found.explained) == ["otpe", "bptt"], "in the given order"
+    assert list(result.coordinates) == list(result.explained) == ["otpe", "bptt"], "in the given order"
     far = np.linalg.norm(flat(final) - flat(initial))
-    np.testing.assert_allclose(found.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
-    np.testing.assert_allclose(found.explained["bptt"], [np.nan, 1, 1])
-    np.testing.assert_allclose(found.explained["otpe"], [np.nan, 1], err_msg="multiples of the initial model are in it")
-    seen = np.concatenate([*found.coordinates.values()])
+    np.testing.assert_allclose(result.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
+    np.testing.assert_allclose(result.explained["bptt"], [np.nan, 1, 1])
+    np.testing.assert_allclose(
+        result.explained["otpe"], [np.nan, 1], err_msg="multiples of the initial model are in it"
+    )
+    seen = np.concatenate([*result.coordinates.values()])
     low, high = seen.min(0), seen.max(0)
     beyond = 0.25 * (high - low).max()
-    np.testing.assert_allclose([found.at_x[0], found.at_y[0]], low - beyond, atol=1e-12)
-    np.testing.assert_allclose([found.at_x[-1], found.at_y[-1]], high + beyond)
+    np.testing.assert_allclose([result.at_x[0], result.at_y[0]], low - beyond, atol=1e-12)
+    np.testing.assert_allclose([result.at_x[-1], result.at_y[-1]], high + beyond)
     through = plane(initial, final)
     rule = otpe.rule("bptt", readout=readout)
     for j, i in ((0, 0), (1, 2), (3, 1)):
         expected, _ = otpe.gradients(
-            net, point(through, [found.at_x[i], found.at_y[j]]), spikes, labels, mask, rule=rule
+            net, point(through, [result.at_x[i], result.at_y[j]]), spikes, labels, mask, rule=rule
         )
-        assert found.loss[j, i] == pytest.approx(float(expected), rel=1e-10)
+        assert result.loss[j, i] == pytest.approx(float(expected), rel=1e-10)
 
 
 def test_a_single_straight_path_still_has_a_window(case):
     net, initial, spikes, labels = case
-    found = landscape(net, initial, net.init(jax.random.key(5)), {}, spikes, labels, grid=2)
-    assert found.loss.shape == (2, 2)
-    assert found.at_y[1] - found.at_y[0] == pytest.approx(0.3 / 1.3 * float(found.at_x[1] - found.at_x[0]))
+    result = landscape(net, initial, net.init(jax.random.key(5)), {}, spikes, labels, grid=2)
+    assert result.loss.shape == (2, 2)
+    assert result.at_y[1] - result.at_y[0] == pytest.approx(0.3 / 1.3 * float(result.at_x[1] - result.at_x[0]))
 
 
 def test_two_models_that_span_no_plane_are_refused():

@@ -90,9 +90,9 @@ def test_bptt_of_a_convolution_is_autodiff(conv_case):
         out = net.run(params, spikes)
         return optax.softmax_cross_entropy_with_integer_labels(out, jnp.broadcast_to(labels, out.shape[:2])).mean()
 
-    given = otpe.gradients(*conv_case, rule="bptt")
-    assert relative_error(given, jax.value_and_grad(loss)(params)) < 1e-10
-    assert relative_error(otpe.gradients(*conv_case, rule="rtrl"), given) < 1e-10
+    actual = otpe.gradients(*conv_case, rule="bptt")
+    assert relative_error(actual, jax.value_and_grad(loss)(params)) < 1e-10
+    assert relative_error(otpe.gradients(*conv_case, rule="rtrl"), actual) < 1e-10
 
 
 @pytest.mark.parametrize("rule", LOCAL)

@@ -118,9 +118,9 @@ def test_a_convolution_is_the_direct_sum(shape, size, stride, padding, pads, dil
     layer = conv(4, size, stride, padding, dilation, groups).on(shape)
     x, kernel, bias = randoms((2, *shape), (4, shape[0] // groups, *size), 4)
     wanted = slow_conv(x, kernel, bias, stride, pads, dilation, groups)
-    given = layer.apply(Conv(jnp.asarray(kernel), jnp.asarray(bias)), jnp.asarray(x))
+    actual = layer.apply(Conv(jnp.asarray(kernel), jnp.asarray(bias)), jnp.asarray(x))
     assert layer.out_shape == wanted.shape[1:]
-    assert relative_error(given, wanted) < 1e-10
+    assert relative_error(actual, wanted) < 1e-10
 
 
 @pytest.mark.parametrize("samples", [3, 6, 7, 13])
@@ -130,9 +130,9 @@ def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stri
     layer = conv(4, (3, 2), stride, padding=1, groups=2, dilation=(2, 1)).on((4, 7, 6))
     monkeypatch.setattr(convolution, "BLOCK", 3 * 4 * 6 * np.prod(layer.out_shape[1:]))  # three samples
     x, kernel, m = map(jnp.asarray, randoms((samples, 4, 7, 6), (4, 2, 3, 2), (samples, *layer.out_shape)))
-    given, back = jax.vjp(layer._by_patches, kernel, x)
+    actual, back = jax.vjp(layer._by_patches, kernel, x)
     wanted, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
-    assert relative_error((given, back(m)), (wanted, wanted_back(m))) < 1e-10
+    assert relative_error((actual, back(m)), (wanted, wanted_back(m))) < 1e-10
     transposed = jax.linear_transpose(lambda kernel: layer._by_patches(kernel, x), kernel)(m)
     assert relative_error(transposed, wanted_back(m)[:1]) < 1e-10
 
@@ -151,8 +151,8 @@ def test_a_masked_map_is_a_dense_one_whose_other_weights_are_zero():
     x, weights, bias = randoms((2, 7), RANDOM_MASK.shape, 5)
     params = layer.from_matrix(weights, bias)
     assert params.kernel.shape == (RANDOM_MASK.sum(),)
-    given = layer.apply(layers.Dense(jnp.asarray(params.kernel), jnp.asarray(bias)), jnp.asarray(x))
-    assert relative_error(given, x @ (weights * RANDOM_MASK) + bias) < 1e-10
+    actual = layer.apply(layers.Dense(jnp.asarray(params.kernel), jnp.asarray(bias)), jnp.asarray(x))
+    assert relative_error(actual, x @ (weights * RANDOM_MASK) + bias) < 1e-10
     assert layer.rows == RANDOM_MASK.sum(0).max() + 1
 
 
@@ -224,8 +224,8 @@ def test_several_networks_learn_side_by_side(case):
     net, params, spikes, labels = case
     wanted = otpe.gradients(*case, rule="ottt")
     pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), params)
-    given = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
-    assert relative_error(jax.tree.map(lambda g: g[0], given), wanted) < 1e-10
+    actual = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
+    assert relative_error(jax.tree.map(lambda g: g[0], actual), wanted) < 1e-10
 
 
 @pytest.mark.parametrize("traces", ["dense", "factored"])

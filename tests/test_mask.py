@@ -15,9 +15,9 @@ LENGTHS = np.array([7, 4])
 
 @pytest.fixture(scope="module")
 def case():
-    made = scenario(steps=7, batch=2, leak=(0.9, 0.8, 0.95), seed=3)
-    assert_live(made)
-    return made
+    live_case = scenario(steps=7, batch=2, leak=(0.9, 0.8, 0.95), seed=3)
+    assert_live(live_case)
+    return live_case
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_online_stops_where_the_sample_ends(case, rule):
     optimizer = optax.adamax(1e-2)
     learn = jax.tree_util.Partial(otpe.online_pass, net, params, optimizer.init(params), rule=rule, optimizer=optimizer)
     wanted, _, losses = learn(spikes[:4, :1], labels[:1])
-    given, opt_state, padded = learn(spikes[:, :1], labels[:1], jnp.arange(7)[:, None] < 4)
-    assert relative_error(given, wanted) < 1e-12, "momentum stops too"
+    actual, opt_state, padded = learn(spikes[:, :1], labels[:1], jnp.arange(7)[:, None] < 4)
+    assert relative_error(actual, wanted) < 1e-12, "momentum stops too"
     np.testing.assert_allclose(padded[:4], losses, rtol=1e-12)
     np.testing.assert_array_equal(padded[4:], 0)
     assert int(opt_state[0].count) == 4
@@ -75,11 +75,11 @@ def test_online_means_over_those_that_run(case, mask):
     net, params, spikes, labels = case
     optimizer = optax.sgd(0.1)
     late = mask & (jnp.arange(7)[:, None] == 5)
-    given, _, _ = otpe.online_pass(net, params, optimizer.init(params), spikes, labels, late, optimizer=optimizer)
+    actual, _, _ = otpe.online_pass(net, params, optimizer.init(params), spikes, labels, late, optimizer=optimizer)
     wanted, _, _ = otpe.online_pass(
         net, params, optimizer.init(params), spikes[:, :1], labels[:1], late[:, :1], optimizer=optimizer
     )
-    assert relative_error(given, wanted) < 1e-12
+    assert relative_error(actual, wanted) < 1e-12
 
 
 def test_predictions_ignore_padding():
@@ -95,8 +95,8 @@ def test_predictions_ignore_padding():
 def test_a_batch_of_unequal_lengths_carries_its_mask(case, mask):
     net, params, spikes, labels = case
     batch = datasets.from_arrays(spikes, labels, lengths=LENGTHS).take([0, 1])
-    given = jax.jit(lambda b: otpe.gradients(net, params, b.spikes, b.labels, b.mask))(batch)
-    assert relative_error(given, otpe.gradients(*case, mask)) < 1e-10
+    actual = jax.jit(lambda b: otpe.gradients(net, params, b.spikes, b.labels, b.mask))(batch)
+    assert relative_error(actual, otpe.gradients(*case, mask)) < 1e-10
 
 
 @pytest.mark.parametrize(

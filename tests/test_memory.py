@@ -74,8 +74,8 @@ def test_sizes_beyond_memory_are_refused_by_the_command(args, first, message, mo
     if args[: len(STREAM)] == STREAM:  # small tables are allowed
         monkeypatch.setattr(manifolds, "tabulate", TABULATE)
     assert cli.main(args) == 2
-    said = capsys.readouterr().err
-    assert re.fullmatch(rf"otpe: .*{message}.*{NEEDS.format(first)}\n", said), said
+    output = capsys.readouterr().err
+    assert re.fullmatch(rf"otpe: .*{message}.*{NEEDS.format(first)}\n", output), output
 
 
 @pytest.mark.usefixtures("nothing_is_made")
@@ -117,8 +117,8 @@ def test_a_benchmark_without_a_point_that_fits_is_refused(tmp_path, monkeypatch,
     monkeypatch.setattr("otpe.lab.bench.points.build", lambda *_: pytest.fail("compiled something"))
     huge = ["--base-batch", str(HUGE), "--batches", "1000000000", "--widths", "64"]
     assert cli.main(["bench", *huge, "--max-gb", "1e9"]) == 2
-    said = capsys.readouterr().err
-    assert re.search(r"nothing can be measured: the smallest point, offline .*, needs .* GB of memory or more, but --max-gb is 1e\+09, and the machine", said)  # fmt: skip
+    output = capsys.readouterr().err
+    assert re.search(r"nothing can be measured: the smallest point, offline .*, needs .* GB of memory or more, but --max-gb is 1e\+09, and the machine", output)  # fmt: skip
     assert not list(tmp_path.iterdir())
     assert cli.main(["bench", "--widths", str(10**30)]) == 2
     assert "width is 1000000000000000000000000000000, expected a whole number above 0, 2,147,483,647 at most" in capsys.readouterr().err  # fmt: skip
@@ -220,8 +220,8 @@ def test_running_out_of_memory_gives_a_sentence(monkeypatch, capsys):
         job = lambda *_, raised=raised: (_ for _ in ()).throw(raised)  # noqa: E731
         monkeypatch.setattr(cli, "prepare", lambda *_, job=job: job)
         assert cli.main(["train"]) == 1
-        said = capsys.readouterr().err
-        assert said == f"otpe: there is too little memory{message}. Make what is asked for smaller.\n"
+        output = capsys.readouterr().err
+        assert output == f"otpe: there is too little memory{message}. Make what is asked for smaller.\n"
 
 
 def test_the_shape_of_missing_data_is_taken_from_the_settings():

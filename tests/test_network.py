@@ -82,8 +82,8 @@ def test_any_real_type_of_spikes_gives_the_same(dtype):
     case = scenario()
     counts = (np.asarray(case.spikes) * 1).astype(dtype)
     np.testing.assert_array_equal(case.net.run(case.params, counts), case.net.run(case.params, case.spikes))
-    given = otpe.gradients(case.net, case.params, counts, case.labels)
-    assert relative_error(given, otpe.gradients(*case)) == 0
+    actual = otpe.gradients(case.net, case.params, counts, case.labels)
+    assert relative_error(actual, otpe.gradients(*case)) == 0
 
 
 def test_spike_counts_multiply_the_current():

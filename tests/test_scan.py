@@ -28,9 +28,9 @@ def step(bias, carry, x):
     return (u, weight), (u > 0, {"ratio": (u / weight).astype(jnp.float32), "none": None})
 
 
-def same(given, wanted):
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), given, wanted)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), given, wanted)
+def same(actual, wanted):
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), actual, wanted)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), actual, wanted)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -129,15 +129,15 @@ def test_the_warning_says_why_there_is_no_kernel(mixes, reason):
 
 @pytest.mark.usefixtures("for_a_gpu")
 def test_equal_steps_share_a_kernel_and_different_ones_do_not():
-    def made(leak, shape=(2, 5), **how):
+    def make(leak, shape=(2, 5), **how):
         def decay(_, u, x):
             return leak * u + x, u
 
         return pallas.kernel(decay, None, jnp.zeros(shape), jnp.zeros((3, *shape)), **how)
 
     near = float(np.nextafter(np.float32(0.9), np.float32(1)))
-    assert made(0.9) == made(0.9)
-    assert len({made(0.9), made(near), made(0.9, reverse=True), made(0.9, (5, 2)), made(0.9, interpret=True)}) == 5
+    assert make(0.9) == make(0.9)
+    assert len({make(0.9), make(near), make(0.9, reverse=True), make(0.9, (5, 2)), make(0.9, interpret=True)}) == 5
 
 
 def test_without_kernels_plain_loops_give_the_same_with_a_warning(monkeypatch):

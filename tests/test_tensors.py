@@ -40,14 +40,14 @@ def header(path):
 
 def with_header(path, **change):
     """Rewrite the metadata in the header. The arrays stay unchanged."""
-    size, said = header(path)
-    said["__metadata__"] |= change
-    text = json.dumps(said).encode()
+    size, header_content = header(path)
+    header_content["__metadata__"] |= change
+    text = json.dumps(header_content).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + size :])
 
 
 def test_a_saved_file_is_read_back_bitwise(tmp_path):
-    given = {
+    original = {
         "bits": np.array([0x7FC00001, 0x80000000, 1], np.uint32).view(
             np.float32
         ),  # a NaN with a payload, −0, a denormal
@@ -56,13 +56,13 @@ def test_a_saved_file_is_read_back_bitwise(tmp_path):
         "row": np.asfortranarray(np.arange(6).reshape(2, 3)),
         "step": np.int32(7),
     }
-    tensors.write(tmp_path / "file", KIND, given, {"step": 7})
-    found, about = tensors.read(tmp_path / "file", KIND)
+    tensors.write(tmp_path / "file", KIND, original, {"step": 7})
+    loaded, about = tensors.read(tmp_path / "file", KIND)
     assert about == {"kind": KIND, "step": 7}
-    assert found.keys() == given.keys()
-    for name, array in given.items():
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-        assert found[name].tobytes() == array.tobytes()
+    assert loaded.keys() == original.keys()
+    for name, array in original.items():
+        assert (loaded[name].dtype, loaded[name].shape) == (array.dtype, array.shape)
+        assert loaded[name].tobytes() == array.tobytes()
 
 
 def test_a_truncated_file_is_refused(path):
@@ -111,16 +111,16 @@ def test_a_file_of_a_newer_format_is_refused(path):
 def test_the_hash_covers_the_metadata(path):
     with_header(path)
     assert tensors.read(path, KIND)[1]["step"] == 3
-    _, said = header(path)
-    with_header(path, about=said["__metadata__"]["about"].replace('"step": 3', '"step": 4'))
+    _, header_content = header(path)
+    with_header(path, about=header_content["__metadata__"]["about"].replace('"step": 3', '"step": 4'))
     with pytest.raises(ValueError, match=r"does not match the hash"):
         tensors.read(path, KIND)
 
 
 def test_an_invalid_header_is_refused(path):
     """For any content and any stated length."""
-    size, said = header(path)
-    numbers, whole = path.read_bytes()[8 + size :], said["a"]
+    size, header_content = header(path)
+    numbers, whole = path.read_bytes()[8 + size :], header_content["a"]
 
     def read(text, length=None):
         content = text.encode() if isinstance(text, str) else text
@@ -134,14 +134,14 @@ def test_an_invalid_header_is_refused(path):
     ] + [
         {**whole, "data_offsets": offsets} for offsets in ([0, 2**63], [48, 0], [-1, 47], None, [0])
     ] + [None, 5, [], {}]  # fmt: skip
-    texts = [json.dumps({**said, "a": each}) for each in wrong]
+    texts = [json.dumps({**header_content, "a": each}) for each in wrong]
     texts += [
-        json.dumps({**said, "__metadata__": each})
+        json.dumps({**header_content, "__metadata__": each})
         for each in (None, 5, [], {"a": 1}, {"format": "1", "about": None, "sha256": "x"})
     ]
     assert strange.refusals(read, [*texts, *strange.TEXTS], path) == len(texts) + len(strange.TEXTS)
     for length in (2**64 - 1, 2**63, 2**40, 0):
-        assert strange.refusals(lambda length: read(json.dumps(said), length), [length], path) == 1
+        assert strange.refusals(lambda length: read(json.dumps(header_content), length), [length], path) == 1
 
 
 def test_a_missing_array_or_field_is_refused(path):

@@ -16,9 +16,9 @@ TINY = otpe.TrainConfig(
 
 def arguments(config, **change):
     """Return these settings as command line arguments."""
-    given = {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default} | change
+    changed = {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default} | change
     line = []
-    for name, value in given.items():
+    for name, value in changed.items():
         values = [] if value is True else value if isinstance(value, tuple) else [value]
         line += [f"--{name.replace('_', '-')}", *map(str, values)]
     return line

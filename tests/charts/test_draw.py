@@ -18,25 +18,25 @@ panels = pytest.importorskip("otpe.lab.report.panels")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", PANELS)
 def test_every_kind_is_drawn(kind):
-    (made,) = draw.inlines(figure(PANELS[kind]))
-    assert PANELS[kind].title in re.findall(r">([^<]+)</", made.svg)
-    assert "no data" not in made.svg
-    assert made.hovers
-    assert len(made.svg) > 2000
+    (inline,) = draw.inlines(figure(PANELS[kind]))
+    assert PANELS[kind].title in re.findall(r">([^<]+)</", inline.svg)
+    assert "no data" not in inline.svg
+    assert inline.hovers
+    assert len(inline.svg) > 2000
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", NOTHING)
 def test_an_empty_panel_says_so(kind):
-    (made,) = draw.inlines(figure(NOTHING[kind]))
-    assert ">no data<" in made.svg
+    (inline,) = draw.inlines(figure(NOTHING[kind]))
+    assert ">no data<" in inline.svg
 
 
 @pytest.mark.filterwarnings("error")
 def test_marks_are_drawn_and_stored():
     marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
-    (made,) = draw.inlines(figure(marked))
-    assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", made.svg))
+    (inline,) = draw.inlines(figure(marked))
+    assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", inline.svg))
     axes = draw._canvas([marked], numbers.legend(figure(marked)), None).axes[0]
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
@@ -83,7 +83,7 @@ def test_the_table_has_every_number():
 
 
 def test_ids_of_two_figures_on_a_page_differ():
-    texts = [made.svg for name in ("a", "b") for made in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
+    texts = [inline.svg for name in ("a", "b") for inline in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
     ids = [re.findall(r' id="([^"]+)"', text) for text in texts]
     assert all(ids)
     assert len({name for each in ids for name in each}) == sum(map(len, ids))
@@ -94,11 +94,11 @@ def test_ids_of_two_figures_on_a_page_differ():
 
 
 def test_the_svg_uses_colours_and_font_of_the_page():
-    (made,) = draw.inlines(figure(LINES))
-    assert "#000000" not in made.svg
-    assert "stroke: currentColor" in made.svg
-    assert "DejaVu" not in made.svg
-    assert "system-ui" in made.svg
+    (inline,) = draw.inlines(figure(LINES))
+    assert "#000000" not in inline.svg
+    assert "stroke: currentColor" in inline.svg
+    assert "DejaVu" not in inline.svg
+    assert "system-ui" in inline.svg
     alone = draw.contents(figure(LINES))["svg"]
     assert '<rect width="100%" height="100%" fill="#ffffff"/>' in alone
 
@@ -110,12 +110,12 @@ def test_tooltips_are_at_the_drawn_points():
         y="share",
         lines=[Line(name="otpe", x=[0, 1, 2], y=[0, 0.5, 2], spread=[0.1, 0.25, 0]), Line(name="ostl", x=[1], y=[NAN])],
     )
-    (made,) = draw.inlines(figure(shown))
-    first, middle, last = made.hovers
+    (inline,) = draw.inlines(figure(shown))
+    first, middle, last = inline.hovers
     assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
     assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
     assert first.y > last.y, "y grows downwards in SVG"
-    drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", made.svg[made.svg.index("stroke-width: 1.6") - 400 :])
+    drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", inline.svg[inline.svg.index("stroke-width: 1.6") - 400 :])
     assert (first.x, first.y) == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
     assert middle.series == "otpe"
     assert middle.text == "n 1\nshare 0.5 ± 0.25"

@@ -44,8 +44,8 @@ def test_shown_names_of_rules():
 
 
 def test_other_names_get_the_remaining_colours():
-    found = look.looks(["width 64", "bptt", "width 64", *(f"width {n}" for n in range(20))])
-    assert list(found)[:3] == ["width 64", "bptt", "width 0"]
-    assert found["bptt"] == look.RULES["bptt"]
-    assert look.TEXT not in {each.colour for name, each in found.items() if name != "bptt"}
-    assert len({(found[f"width {n}"].colour, found[f"width {n}"].dashed) for n in range(13)}) == 13
+    looks = look.looks(["width 64", "bptt", "width 64", *(f"width {n}" for n in range(20))])
+    assert list(looks)[:3] == ["width 64", "bptt", "width 0"]
+    assert looks["bptt"] == look.RULES["bptt"]
+    assert look.TEXT not in {each.colour for name, each in looks.items() if name != "bptt"}
+    assert len({(looks[f"width {n}"].colour, looks[f"width {n}"].dashed) for n in range(13)}) == 13

@@ -110,8 +110,8 @@ def test_damaged_entries_are_made_anew(entry):
             content[rng.integers(len(content))] = rng.integers(256)
         entry.write_bytes(content)
         with warnings.catch_warnings(action="ignore"):
-            found = read(entry)
-        assert found is None or all(np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS)
+            cached = read(entry)
+        assert cached is None or all(np.array_equal(cached[name], ARRAYS[name]) for name in ARRAYS)
     assert_made_anew(entry)
 
 
@@ -236,7 +236,7 @@ def a_file(path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("made", "why"),
+    ("change", "reason"),
     [
         (others_may_write, "others may write to it"),
         (of_another_user, "others may write to it"),
@@ -244,10 +244,10 @@ def a_file(path, monkeypatch):
         (a_file, "File exists"),
     ],
 )
-def test_an_unsafe_temporary_folder_is_not_used(temporary, monkeypatch, made, why):
+def test_an_unsafe_temporary_folder_is_not_used(temporary, monkeypatch, change, reason):
     """Its name can be guessed, so another user may have created it."""
-    made(temporary, monkeypatch)
-    message = rf"/otpe-cache-\d+ is not used as a cache: {why}. Set OTPE_CACHE to a folder of yours."
+    change(temporary, monkeypatch)
+    message = rf"/otpe-cache-\d+ is not used as a cache: {reason}. Set OTPE_CACHE to a folder of yours."
     with pytest.warns(UserWarning, match=message):
         assert manifolds.tables(12, 1, 2, 1, 3.0).shape == (1, 1, 8193, 2)
     assert not list(temporary.parent.rglob("*.npz"))

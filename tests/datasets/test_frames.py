@@ -54,8 +54,8 @@ def test_equal_to_tonic(recordings, bins):
 def test_tonic_drops_the_last_spikes_and_we_keep_them(tmp_path):
     """Shows that the comparison can fail: tonic omits at least the last spike of every recording."""
     recordings = tiny_events.recordings(tiny_events.make(tmp_path / "train.h5"))
-    kept, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
-    assert (kept.sum((1, 2)) > dropped.sum((1, 2))).all()
+    with_rest, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
+    assert (with_rest.sum((1, 2)) > dropped.sum((1, 2))).all()
 
 
 def test_float16_times_do_not_overflow():
@@ -69,12 +69,12 @@ def test_float16_times_do_not_overflow():
 
 def test_bins_of_a_fixed_duration():
     recordings = [(np.array([0.0, 0.009, 0.01, 0.034]), np.array([0, 0, 1, 2])), (np.array([0.021]), np.array([4]))]
-    made = frames(joined(recordings), UNITS, Binning(dt=0.01))
-    assert made.counts.shape == (2, 4, UNITS)
-    np.testing.assert_array_equal(made.lengths, [4, 3])
+    binned = frames(joined(recordings), UNITS, Binning(dt=0.01))
+    assert binned.counts.shape == (2, 4, UNITS)
+    np.testing.assert_array_equal(binned.lengths, [4, 3])
     wanted = np.zeros((2, 4, UNITS))
     wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
-    np.testing.assert_array_equal(made.counts, wanted)
+    np.testing.assert_array_equal(binned.counts, wanted)
     longer = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=9))
     assert longer.counts.shape == (2, 9, UNITS), "the requested number of steps, so that all splits have the same"
     np.testing.assert_array_equal(longer.lengths, [4, 3])
@@ -111,10 +111,10 @@ def test_large_counts_get_a_wider_type(monkeypatch):
     monkeypatch.setattr(binned, "AT_ONCE", 50 * 2 * UNITS)
     many = (np.linspace(0, 1, 700), np.zeros(700, int))
     few = (np.linspace(0, 1, 7), np.ones(7, int))
-    made = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
-    assert made.dtype == np.uint16
-    assert made[1, :, 0].sum() == 700
-    assert made[0, :, 1].sum() == made[-1, :, 1].sum() == 7
+    counts = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
+    assert counts.dtype == np.uint16
+    assert counts[1, :, 0].sum() == 700
+    assert counts[0, :, 1].sum() == counts[-1, :, 1].sum() == 7
 
 
 def test_whole_numbers_are_microseconds():

@@ -271,11 +271,11 @@ def outcome(path):
 def test_no_damaged_file_brings_the_process_down(path):
     """Truncated files, flipped bits, overwritten bytes: the result is a sentence or recordings that pass every check."""
     good = tiny_events.make(path, recordings=8).read_bytes()
-    said = []
+    outcomes = []
     for seed in range(15):
         path.write_bytes(damaged(good, seed))
-        said.append(outcome(path))
-    refused = [sentence for sentence in said if sentence is not None]
+        outcomes.append(outcome(path))
+    refused = [sentence for sentence in outcomes if sentence is not None]
     assert len(refused) >= 6
     assert all(str(path) in sentence for sentence in refused)
 

@@ -24,7 +24,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def kept(root):
+def cache_files(root):
     return sorted(path.name for path in (root / "otpe-cache").iterdir())
 
 
@@ -88,7 +88,7 @@ def test_units_of_a_camera_folder_become_a_grid(root):
     np.testing.assert_array_equal(grid.frames, flat.frames.reshape(18, 5, 3, 2, 2))
     np.testing.assert_array_equal(grid.flat().frames, flat.frames)
     np.testing.assert_array_equal(squares.frames[..., 0, 0], grid.frames.sum((3, 4)))
-    assert kept(root) == ["shd_train.h5-12-bins5.npz", "shd_train.h5-3x2x2-bins5-pool2.npz"]
+    assert cache_files(root) == ["shd_train.h5-12-bins5.npz", "shd_train.h5-3x2x2-bins5-pool2.npz"]
     again = datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2))
     np.testing.assert_array_equal(again.frames, squares.frames)
     assert datasets.folder(root, "train", 5, units=12, shape=(3, 4)).shape == (3, 4)
@@ -120,7 +120,7 @@ def test_bins_of_a_fixed_duration_are_padded(root):
 
 def test_the_second_start_reads_the_cache(root, monkeypatch):
     first = datasets.shd(root, "train")
-    assert kept(root) == ["shd_train.h5-700-bins50.npz"]
+    assert cache_files(root) == ["shd_train.h5-700-bins50.npz"]
     monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
     again = datasets.shd(root, "train")
     for one, other in zip(
@@ -142,7 +142,7 @@ def test_other_settings_have_other_caches(root):
         datasets.shd(root, "test", bins)
     datasets.shd(root, "test", 10, keep_empty=True)
     datasets.folder(root, "test", 10, units=np.int64(20))
-    assert [name.removeprefix("shd_test.h5-").removesuffix(".npz") for name in kept(root)] == [
+    assert [name.removeprefix("shd_test.h5-").removesuffix(".npz") for name in cache_files(root)] == [
         "20-bins10", "700-bins10-binary", "700-bins10-drop", "700-bins10-empty", "700-bins10-pool2", "700-bins10",
         "700-dt0.1", "700-dt0.1x3",
     ]  # fmt: skip
@@ -360,8 +360,8 @@ def test_real_recordings_of_spoken_digits_are_read():
     events = hdf5.read(path, 700)
     for i in range(0, len(data), 50):
         times, units = events.recording(i)
-        made = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
-        made["t"], made["x"] = times * 1e6, units
-        np.testing.assert_array_equal(data.frames[i], ToFrame(sensor_size=(700, 1, 1), n_time_bins=50)(made)[:, 0])
+        packed = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
+        packed["t"], packed["x"] = times * 1e6, units
+        np.testing.assert_array_equal(data.frames[i], ToFrame(sensor_size=(700, 1, 1), n_time_bins=50)(packed)[:, 0])
     whole = datasets.shd(REAL, "test")
     assert int(np.asarray(whole.frames).sum(dtype=np.int64)) == events.starts[-1]

@@ -189,10 +189,10 @@ def test_tables_are_made_once_and_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path))
     make = partial(manifolds.tables, 11, 1, 2, 1, 3.0)
     first = make()
-    (kept,) = tmp_path.iterdir()
+    (cached,) = tmp_path.iterdir()
     monkeypatch.setattr(manifolds, "tabulate", lambda *_: pytest.fail("made again"))
     np.testing.assert_array_equal(make(), first)
-    kept.write_bytes(kept.read_bytes()[:-200])
+    cached.write_bytes(cached.read_bytes()[:-200])
     monkeypatch.undo()
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path))
     with pytest.warns(UserWarning, match="cannot be read .* made anew"):

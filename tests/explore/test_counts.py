@@ -26,17 +26,17 @@ def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
     out = tmp_path / "new" / "folder"
     args = ["data", "folder", "--root", str(tmp_path / "in"), "--units", "8", "--bins", "2", "--out", str(out)]
     assert cli.main(args) == 0
-    said = capsys.readouterr()
-    assert (out / "folder-001.txt").read_text() in said.out
-    assert f"Reading {tmp_path / 'in' / 'my_train.h5.zip'}" in said.err
+    output = capsys.readouterr()
+    assert (out / "folder-001.txt").read_text() in output.out
+    assert f"Reading {tmp_path / 'in' / 'my_train.h5.zip'}" in output.err
     for kind in ("rasters", "rates"):
         assert (out / f"folder-001-{kind}.png").read_bytes().startswith(b"\x89PNG")
-        assert f"folder-001-{kind}.png" in said.out
-    kept = (out / "folder-001.json").read_text()
-    assert [split["name"] for split in json.loads(kept)["splits"]] == ["train", "test"]
+        assert f"folder-001-{kind}.png" in output.out
+    first = (out / "folder-001.json").read_text()
+    assert [split["name"] for split in json.loads(first)["splits"]] == ["train", "test"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main([*args, "--bins", "1"]) == 0
-    assert (out / "folder-001.json").read_text() == kept, "earlier results stay"
+    assert (out / "folder-001.json").read_text() == first, "earlier results stay"
     assert read(out, "folder-002")["config"]["bins"] == 1
     assert not list(out.glob(".*")), "no half-written file remains"
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["my_test.h5", "my_train.h5.zip"], (
@@ -84,15 +84,19 @@ def test_frames_are_counted_as_training_gets_them(binning, at_once, monkeypatch)
     starts = np.array([0, 30, 33, 33, 90])
     events = Events(rng.random(90), rng.integers(0, 8, 90), starts, np.zeros(4, np.int32), None, ("a",))
     whole = frames(events, 8, binning)
-    found = reading._framed(events, 8, binning, "here")
+    read_frames = reading._framed(events, 8, binning, "here")
     every = frames(events, 8, replace(binning, binary=False)).counts.sum()
     counts = whole.counts
-    assert (found.steps, found.units) == counts.shape[1:]
-    assert (found.nonzero, found.total, found.largest) == (np.count_nonzero(counts), counts.sum(), counts.max())
-    assert found.left_out == 90 - every
-    assert (found.lengths is None) == (whole.lengths is None)
+    assert (read_frames.steps, read_frames.units) == counts.shape[1:]
+    assert (read_frames.nonzero, read_frames.total, read_frames.largest) == (
+        np.count_nonzero(counts),
+        counts.sum(),
+        counts.max(),
+    )
+    assert read_frames.left_out == 90 - every
+    assert (read_frames.lengths is None) == (whole.lengths is None)
     if whole.lengths is not None:
-        assert found.lengths.tolist() == whole.lengths.tolist()
+        assert read_frames.lengths.tolist() == whole.lengths.tolist()
 
 
 def test_mean_spikes_and_durations_equal_a_count_by_hand(monkeypatch):
@@ -126,10 +130,10 @@ def test_randman_is_summarised_from_end_to_end(tmp_path, tiny_randman, capsys):
         cli.main(["data", "t-randman", "--seed", "3", "--standardize", "fixed", "--samples", "2", "--out", str(out)])
         == 0
     )
-    said = capsys.readouterr().out
-    assert "manifolds of seed 3, values standardised by fixed extremes; 3 mini-batches of 20" in said
-    assert "time steps, first to last spike" in said
-    assert "Samples of each class" in said
+    output = capsys.readouterr().out
+    assert "manifolds of seed 3, values standardised by fixed extremes; 3 mini-batches of 20" in output
+    assert "time steps, first to last spike" in output
+    assert "Samples of each class" in output
     (split,) = read(out, "t-randman-001")["splits"]
     assert (split["recordings"], split["frames"]["steps"], split["frames"]["units"]) == (60, 7, 6)
     assert split["spikes_per_recording"] == {"min": 6, "median": 6.0, "max": 6}

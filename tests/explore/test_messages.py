@@ -53,9 +53,9 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(explore, "run", lambda *_: pytest.fail("computed something"))
     assert cli.main(["data", *args]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said)
-    assert "Traceback" not in said
+    errors = capsys.readouterr().err
+    assert re.search(message, errors)
+    assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
 
 
@@ -80,9 +80,9 @@ def test_damaged_files_get_a_sentence_and_nothing_is_written(kind, tmp_path, cap
     damage(write(tmp_path / "train.h5"))
     out = tmp_path / "out"
     assert cli.main(["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said)
-    assert "Traceback" not in said
+    errors = capsys.readouterr().err
+    assert re.search(message, errors)
+    assert "Traceback" not in errors
     assert not out.exists()
 
 

@@ -28,11 +28,11 @@ def test_moving_shapes_are_summarised_from_end_to_end(few, tmp_path, capsys):
     out = tmp_path / "out"
     args = ["--label", "shape", "--size", "12", "--noise", "0", "--seed", "3", "--samples", "2", "--out", str(out)]
     assert cli.main(["data", "moving-shapes", *args]) == 0
-    said = capsys.readouterr().out
-    assert "Moving shapes, told apart by shape" in said
-    assert "12 × 12 pixels, background events 0; 2 mini-batches of 6 with seed 3" in said
-    assert "frames [T, C, H, W]" in said
-    assert "[50, 2, 12, 12]" in said
+    output = capsys.readouterr().out
+    assert "Moving shapes, told apart by shape" in output
+    assert "12 × 12 pixels, background events 0; 2 mini-batches of 6 with seed 3" in output
+    assert "frames [T, C, H, W]" in output
+    assert "[50, 2, 12, 12]" in output
     (split,) = read(out, "moving-shapes-001")["splits"]
     spikes = [np.asarray(moving_shapes("shape", size=12, noise=0).batch(3, i, 6).spikes) for i in range(2)]
     assert split["spikes"] == sum(map(np.sum, spikes))
@@ -63,10 +63,10 @@ def test_a_camera_folder_is_summarised_as_a_grid(tmp_path):
     np.testing.assert_allclose(images[0], [[ORANGE, (1, 1, 1)], [(1, 1, 1)] * 2])
     np.testing.assert_allclose(images[1], [[(1, 1, 1)] * 2, [BLUE, BLUE]])
     (pooled,) = reading.read(replace(CAMERA, root=tmp_path, pool=2))
-    found = statistics.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
+    summarised = statistics.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
     assert pooled.framed.shape == (2, 1, 1)
-    assert "2 × 2 pixels pooled into one" in statistics.text_summary(found)
-    assert json.loads(json.dumps(found))["splits"][0]["frames"]["shape"] == [2, 1, 1]
+    assert "2 × 2 pixels pooled into one" in statistics.text_summary(summarised)
+    assert json.loads(json.dumps(summarised))["splits"][0]["frames"]["shape"] == [2, 1, 1]
 
 
 def test_the_figure_has_a_map_per_class(tmp_path):
@@ -88,6 +88,6 @@ def test_channels_other_than_two_are_no_polarities():
 
 def test_captions_are_of_the_samples_shown(few, tmp_path):
     (split,) = reading.read(DataConfig("moving-shapes", size=12))
-    found = statistics.summary(DataConfig("moving-shapes", size=12), [split])
-    drawn = pictures.draw(tmp_path / "x.json", split, found, 3)
+    summarised = statistics.summary(DataConfig("moving-shapes", size=12), [split])
+    drawn = pictures.draw(tmp_path / "x.json", split, summarised, 3)
     assert [path.name for path in drawn] == ["x-frames.png", "x-rates.png"]

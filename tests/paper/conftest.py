@@ -13,11 +13,11 @@ from otpe.lab.runs.train import Run
 from otpe.lab.settings import ReproduceConfig
 
 
-class Stand(Run):
+class FakeRun(Run):
     """Stands for a run: opens its folder as a run does, and writes made-up results for its settings."""
 
-    def __init__(self, ran, config):
-        self.ran, self.config = ran, checks.plain(config)
+    def __init__(self, run_log, config):
+        self.ran, self.config = run_log, checks.plain(config)
         self.folder = folder.opened(self.config, ["stand"], folder.identity(self.config))
 
     def compile(self):
@@ -45,7 +45,7 @@ class Stand(Run):
         (c.out / "config.json").write_text(json.dumps(about))
 
 
-class Ran(list):
+class RunLog(list):
     """Records the names of the runs that were trained, and says which runs fail."""
 
     def __init__(self):
@@ -55,15 +55,15 @@ class Ran(list):
 
 
 @pytest.fixture
-def ran(monkeypatch):
+def run_log(monkeypatch):
     """Replace training, data and page, so that none of them is made."""
-    found = Ran()
-    monkeypatch.setattr(reproduction, "prepared", lambda config, data: Stand(found, config))
-    monkeypatch.setattr(reproduction, "report", lambda *given, **_: found.reports.append(given) or given[1])
+    log = RunLog()
+    monkeypatch.setattr(reproduction, "prepared", lambda config, data: FakeRun(log, config))
+    monkeypatch.setattr(reproduction, "report", lambda *given, **_: log.reports.append(given) or given[1])
     monkeypatch.setattr(folder, "provenance", lambda: made_up_runs.MACHINE)
     monkeypatch.setattr(task, "named", lambda config: "data")
     monkeypatch.setattr(task, "fingerprint", lambda *_: "fingerprint")
-    return found
+    return log
 
 
 @pytest.fixture

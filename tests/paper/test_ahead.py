@@ -12,7 +12,7 @@ from otpe.lab.runs.train import Run
 from otpe.lab.settings import TrainConfig
 
 
-class Made(Run):
+class FakeRun(Run):
     """A run that only records whether it is compiled and whether its folder is open."""
 
     def __init__(self, name):
@@ -40,7 +40,7 @@ class Making:
             time.sleep(0.05)
         if run.name in self.failing:
             raise OSError(f"no room for {run.name}")
-        return self.made.setdefault(run.name, Made(run.name))
+        return self.made.setdefault(run.name, FakeRun(run.name))
 
 
 def always(_):
@@ -55,9 +55,9 @@ def cores(request, monkeypatch):
 
 def test_all_runs_are_compiled_in_other_threads(cores):
     making = Making(late=("a", "c"))
-    found = list(reproduce.ready(planned(*"abcde"), making, always))
-    assert sorted(run.name for run, _ in found) == sorted(made.name for _, made in found) == [*"abcde"]
-    assert all(made.compiled and not made.closed for _, made in found)
+    ready = list(reproduce.ready(planned(*"abcde"), making, always))
+    assert sorted(run.name for run, _ in ready) == sorted(made.name for _, made in ready) == [*"abcde"]
+    assert all(made.compiled and not made.closed for _, made in ready)
 
 
 def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
@@ -66,7 +66,7 @@ def test_a_slow_compilation_does_not_delay_the_others(monkeypatch):
 
     def make(run):
         assert run.name != "a" or others.wait(30), "the other runs had to wait"
-        return Made(run.name)
+        return FakeRun(run.name)
 
     for run, _ in reproduce.ready(planned(*"abcdef"), make, always):
         names.append(run.name)
@@ -111,7 +111,7 @@ def test_an_error_is_raised_and_the_other_folders_are_closed():
 
 
 def test_a_run_that_cannot_be_compiled_closes_its_folder():
-    class Large(Made):
+    class Large(FakeRun):
         def compile(self):
             raise MemoryError("out of memory")
 

@@ -150,15 +150,15 @@ def test_figures_are_of_the_papers_sizes(full):
 
 def test_the_plan_says_what_is_coarser_than_in_the_paper(full):
     fine = Plan(scale.FINE, ASKED)
-    said = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
-    assert said["online-digits"] == [
+    remarks = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
+    assert remarks["online-digits"] == [
         "Coarser than with --fine: training has 1,000 mini-batches instead of 10,000; the search for learning rates has"
         " 300 mini-batches instead of 10,000, 1 network instead of 4, 32 runs instead of 112."
     ]
-    assert said["slopes-digits"] == [
+    assert remarks["slopes-digits"] == [
         "Coarser than with --fine: training has 2,000 mini-batches instead of 10,000, 2 networks instead of 4, 112 runs"
         " instead of 224."
     ]
-    assert {name for name, each in said.items() if each} == {
+    assert {name for name, each in remarks.items() if each} == {
         name for name in ITEMS if "online" in name or name in ("slopes-digits", "rates-digits")
     }

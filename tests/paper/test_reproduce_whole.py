@@ -128,8 +128,8 @@ def test_after_ctrl_c_the_same_command_resumes(whole, new, monkeypatch, capsys):
     happened = Fault()(lambda: os.kill(os.getpid(), signal.SIGINT), monkeypatch)
     assert cli.main(line(new, "--checkpoint-seconds", "0")) == 130
     assert happened
-    said = capsys.readouterr().err
-    assert f"otpe: stopped, and saved in {new.out}. Give the same command again to go on" in said
+    output = capsys.readouterr().err
+    assert f"otpe: stopped, and saved in {new.out}. Give the same command again to go on" in output
     assert cli.main(line(new)) == 0
     assert sections(new) == sections(whole)
 

@@ -43,10 +43,10 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
     assert papers == [LIGHT_PAPER, DARK_PAPER, LIGHT_PAPER], "the button switches the theme, and back"
     browser.evaluate("localStorage.clear()")
 
-    asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
-    assert asked[0] == address
-    assert [url for url in asked[1:] if not url.startswith("data:")] == []
-    assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    requests = [event["params"]["request"]["url"] for event in browser.messages("Network.requestWillBeSent")]
+    assert requests[0] == address
+    assert [url for url in requests[1:] if not url.startswith("data:")] == []
+    assert browser.messages("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
 
     for medium, width, paper in (("screen", 375, DARK_PAPER), ("print", 718, LIGHT_PAPER)):
         browser.open(address, width=width, height=700, features=dark, media=medium)
@@ -58,4 +58,4 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
             "wide tables scroll on screen, but not on paper"
         )
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
-    assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
+    assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []

@@ -69,9 +69,9 @@ def damaged(runs, name, file, tmp_path):
     assert report(runs.path, tmp_path / "page.html").exists()
     page = (tmp_path / "page.html").read_text()
     assert "The sound" in page
-    found = {each.path.name: each for each in finder.search([runs.path])}
-    assert found["sound"].state == "finished"
-    (other,) = [each for key, each in found.items() if key != "sound"]
+    results = {each.path.name: each for each in finder.search([runs.path])}
+    assert results["sound"].state == "finished"
+    (other,) = [each for key, each in results.items() if key != "sound"]
     if other.state == "damaged":
         assert file in other.note or "metrics.jsonl ends after" in other.note, "or the run asked for more steps"
         assert len(other.note) < 1000
@@ -139,9 +139,9 @@ def test_names_of_maximum_length_fit(runs, tmp_path, quick):
 def test_a_section_that_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
     runs.study("odd", figures=[], tables=[Table(name="t", caption="", columns=["a", "b"], rows=[["1", "2"], ["3"]])])
     assert cli.main(["report", str(runs.path), "--out", str(tmp_path / "page.html")]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("1 damaged\n")
-    assert "odd: damaged. section.json cannot be shown: " in said.err
+    output = capsys.readouterr()
+    assert output.out.startswith("1 damaged\n")
+    assert "odd: damaged. section.json cannot be shown: " in output.err
     assert "1 section: 1 damaged." in (tmp_path / "page.html").read_text()
 
 

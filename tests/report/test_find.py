@@ -66,21 +66,21 @@ def test_a_file_nested_too_deep_to_read_is_damaged(runs):
 
 def test_a_single_run(runs):
     runs.train("run", rule="ostl", hidden=[64], root="my data")
-    found = only(runs).section
-    assert found.title == "OSTL, offline, on r-randman"
-    assert found.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
+    section = only(runs).section
+    assert section.title == "OSTL, offline, on r-randman"
+    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
     assert (
-        found.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
+        section.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
     )
-    assert (found.settings["leak"], found.machine["commit"], found.seconds) == (TrainConfig.leak, "abc", 3.0)
-    accuracy, loss = found.figures[0].panels
+    assert (section.settings["leak"], section.machine["commit"], section.seconds) == (TrainConfig.leak, "abc", 3.0)
+    accuracy, loss = section.figures[0].panels
     assert (accuracy.lines[0].x, accuracy.lines[0].y, accuracy.lines[0].spread) == (
         [4, 8],
         pytest.approx([0.6, 0.6]),
         pytest.approx([0.1, 0.1]),
     )
     assert loss.lines[0].y == pytest.approx([float("nan"), 0.5625], nan_ok=True)
-    assert found.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
+    assert section.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
 
 
 def test_the_section_names_several_draws(runs):
@@ -220,9 +220,9 @@ def test_damaged_lines_of_metrics_are_reported(runs):
     path = runs.train("run", measured=(4, 8)) / "metrics.jsonl"
     assert finder.search([runs.path])[0].state == "finished"
     path.write_text("what?\n" + path.read_text())
-    (found,) = finder.search([runs.path])
-    assert found.state == "damaged"
-    assert found.note.endswith(
+    (result,) = finder.search([runs.path])
+    assert result.state == "damaged"
+    assert result.note.endswith(
         "metrics.jsonl is damaged: line 1 is left out. The curves lack them. The result is whole."
     )
-    assert len(found.section.figures[0].panels[0].lines[0].x) == 2
+    assert len(result.section.figures[0].panels[0].lines[0].x) == 2

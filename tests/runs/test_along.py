@@ -28,12 +28,12 @@ def test_alignment_is_measured_at_the_current_weights_on_the_next_mini_batch(run
             then = jax.tree.map(lambda x, at=(list(steps).index(line["step"]), s): x[at], params)
             spikes, labels = data.batch(ALONG.seed + s, line["step"], ALONG.batch)
             for name, expected in otpe.alignment(run.net, then, spikes, labels, rules=RULES).items():
-                found = line["alignment"][name]
+                alignment = line["alignment"][name]
                 for kind, layers, model in (
                     ("cosine", expected.layers, expected.model), ("size", expected.size, expected.model_size)
                 ):  # fmt: skip
-                    given = [layer[part][s] for layer in found[kind]["layers"] for part in ("kernel", "bias")]
-                    given = np.array([*given, found[kind]["model"][s]], float)  # null is NaN
+                    given = [layer[part][s] for layer in alignment[kind]["layers"] for part in ("kernel", "bias")]
+                    given = np.array([*given, alignment[kind]["model"][s]], float)  # null is NaN
                     np.testing.assert_allclose(given, [*jax.tree.leaves(layers), model], rtol=2e-5, atol=1e-6)
 
 

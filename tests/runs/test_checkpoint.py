@@ -63,10 +63,10 @@ def bits(tree):
 def test_a_saved_file_is_read_back_bitwise(optimizer, tmp_path):
     given = some_state(optimizer)
     path = checkpoint.save(tmp_path, given, 1 / 3, {"steps": 3}, keep=3)
-    found = checkpoint.load(path, some_state(optimizer, seed=1))
-    assert jax.tree.structure(found.state) == jax.tree.structure(given)
-    assert bits(found.state) == bits(given)
-    assert (found.seconds, found.identity) == (1 / 3, {"steps": 3})
+    loaded = checkpoint.load(path, some_state(optimizer, seed=1))
+    assert jax.tree.structure(loaded.state) == jax.tree.structure(given)
+    assert bits(loaded.state) == bits(given)
+    assert (loaded.seconds, loaded.identity) == (1 / 3, {"steps": 3})
 
 
 def test_a_random_key_is_restored(tmp_path):
@@ -108,9 +108,9 @@ def test_a_file_of_a_later_step_does_not_remove_checkpoints(unfinished, finished
     stray.write_bytes(b"what is this?")
     folder = unfinished / "checkpoints" / checkpoint.name(1)
     folder.mkdir()
-    found = resumed(unfinished)
+    result = resumed(unfinished)
     assert state(unfinished, TINY.steps) == state(finished)
-    assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == found.test_accuracy
+    assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == result.test_accuracy
     assert stray.exists()
     assert folder.exists()
 
@@ -219,12 +219,12 @@ def test_a_full_disk_stops_with_a_sentence(unfinished, trained, capsys):
     size = checkpoint.newest(unfinished / "checkpoints").stat().st_size
     with files_no_larger_than(size - 1):
         assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 1
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert re.search(
         r"otpe: /.*step-0000000009.safetensors cannot be written: File too large. Earlier checkpoints are untouched",
-        said,
+        errors,
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in errors
     assert fingerprints(unfinished / "checkpoints") == before, "no half-written file remains either"
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 0
     assert state(unfinished) == state(trained.folder)

@@ -22,8 +22,8 @@ RULES = ("bptt", "ottt")
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    made = from_arrays(rng.random((6, 9, 8)) < 0.4, np.arange(9) % 3, names=("a", "b", "c"))
-    return otpe.Splits(made, made.subset([0, 1, 2, 3, 4]), made.subset([5, 6, 7]))
+    dataset = from_arrays(rng.random((6, 9, 8)) < 0.4, np.arange(9) % 3, names=("a", "b", "c"))
+    return otpe.Splits(dataset, dataset.subset([0, 1, 2, 3, 4]), dataset.subset([5, 6, 7]))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_each_rule_has_a_run_folder(compared, config):
     results, _ = compared
     assert [result.learning_rate for result in results] == [0.01, 0.01, 0.002]
     for result in results:
-        found = otpe.load(result.folder)
+        loaded = otpe.load(result.folder)
         assert result.folder == config.out / f"{result.rule}-{result.mode}"
-        assert (found.test_accuracy, found.metrics) == (result.test_accuracy, result.metrics)
+        assert (loaded.test_accuracy, loaded.metrics) == (result.test_accuracy, result.metrics)
 
 
 def test_a_comparison_writes_table_numbers_and_figure(compared, config):
@@ -95,10 +95,10 @@ def test_a_comparison_writes_table_numbers_and_figure(compared, config):
         rule, mode, accuracy = line.split()[:3]
         assert (rule, mode) == (result.rule, result.mode)
         assert float(accuracy) == pytest.approx(result.test_accuracy[0], abs=1e-3)
-    found = json.loads((config.out / "compare.json").read_text())
-    assert found["left_out"] == ["bptt cannot learn online"]
-    assert [run["folder"] for run in found["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
-    assert [run["test_accuracy"] for run in found["runs"]] == [result.test_accuracy for result in results]
+    recorded = json.loads((config.out / "compare.json").read_text())
+    assert recorded["left_out"] == ["bptt cannot learn online"]
+    assert [run["folder"] for run in recorded["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
+    assert [run["test_accuracy"] for run in recorded["runs"]] == [result.test_accuracy for result in results]
     section = content.from_json((config.out / "section.json").read_text())
     assert [(panel.title, [line.name for line in panel.lines]) for panel in section.figures[0].panels] == [
         ("offline: validation accuracy", ["bptt", "ottt"]),
@@ -132,10 +132,10 @@ def test_finished_runs_are_not_trained_again(compared, config, data, monkeypatch
 def test_the_command_names_rules_that_were_left_out(compared, config, data, monkeypatch, capsys):
     monkeypatch.setattr(task, "named", lambda _: data)
     assert cli.main(["compare", "--resume", "--out", str(config.out)]) == 0
-    said = capsys.readouterr().out
-    assert (config.out / "table.txt").read_text() in said
-    assert "  bptt cannot learn online\n" in said
-    assert f"Picture: {config.out / 'curves.png'}" in said
+    output = capsys.readouterr().out
+    assert (config.out / "table.txt").read_text() in output
+    assert "  bptt cannot learn online\n" in output
+    assert f"Picture: {config.out / 'curves.png'}" in output
 
 
 def test_missing_runs_are_trained(compared, config, data, monkeypatch):
@@ -203,10 +203,10 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     assert cli.main(["compare", *args]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
 
 

@@ -26,11 +26,11 @@ def test_other_settings_are_named_and_nothing_changes(finished, resume, capsys):
     before = fingerprints(finished)
     other = arguments(TINY, steps=24, learning_rate=0.5, rule="ottt", out=finished)
     assert main(*other, *["--resume"] * resume) == 2
-    said = capsys.readouterr().err
-    assert "belongs to a run with other settings" in said
+    errors = capsys.readouterr().err
+    assert "belongs to a run with other settings" in errors
     for line in ("steps was 12, now is 24", "learning_rate was 0.03, now is 0.5", "rule was 'otpe', now is 'ottt'"):
-        assert line in said
-    assert "batch was" not in said
+        assert line in errors
+    assert "batch was" not in errors
     assert fingerprints(finished) == before
 
 

@@ -39,12 +39,12 @@ def test_divergence_names_the_step_and_keeps_the_last_good_state(tmp_path, capsy
     assert step > 8
     assert step % 4 != 0, "the step must be inside a block, or the test is trivial"
     assert cli.main(["train", *arguments(WILD, out=out)]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
+    messages = capsys.readouterr().err.splitlines()[-1]
     newest = checkpoint.newest(out / "checkpoints")
-    assert said.startswith(
+    assert messages.startswith(
         f"otpe: step {step}: weights or loss are not finite any more (seed 1); the last good checkpoint is {newest}."
     )
-    assert "Start again with a smaller learning_rate (it is 0.03), or with clip" in said
+    assert "Start again with a smaller learning_rate (it is 0.03), or with clip" in messages
     assert step // 4 * 4 <= int(newest.stem.removeprefix("step-")) < step
     assert steps_of(out)[-1] == step // 4 * 4
     assert not (out / "result.json").exists()
@@ -65,9 +65,9 @@ def test_only_the_networks_that_diverged_are_named():
 
 def test_a_silent_network_is_reported_once(tmp_path, capsys):
     silent = replace(TINY, threshold=1e6, out=tmp_path / "api")
-    with pytest.warns(UserWarning, match=r"^step 12: ") as told:
+    with pytest.warns(UserWarning, match=r"^step 12: ") as warned:
         result = otpe.train(silent)
-    assert [str(warning.message).split(". ")[0] for warning in told] == [
+    assert [str(warning.message).split(". ")[0] for warning in warned] == [
         "step 12: hidden layer 1 never spikes",
         "step 12: the output layer never spikes: the network is silent, and silence counts as wrong",
     ]
@@ -81,12 +81,12 @@ def test_a_silent_network_is_reported_once(tmp_path, capsys):
 def test_a_layer_that_always_spikes_is_reported_once(width):
     """The measured mean of ones is not always exactly one."""
     mean = float(jax.jit(lambda x: x.mean())(jnp.ones(width, jnp.float32)))
-    said = []
-    guard = guards.RateGuard(guards.layer_names(3), said.append)
+    messages = []
+    guard = guards.RateGuard(guards.layer_names(3), messages.append)
     for step in (4, 8, 12, 16, 20):
         guard.look(step, np.array([[0.5, mean, 0.1], [0.5, 0.999, 0.1]], np.float32), last=step == 20)
-    assert len(said) == 1
-    assert said[0].startswith(
+    assert len(messages) == 1
+    assert messages[0].startswith(
         "step 12: every neuron of hidden layer 2 spikes at every time step in 1 of 2 networks, so it"
     )
 
@@ -100,10 +100,10 @@ LIVES = {
 }
 
 
-@pytest.mark.parametrize(("rates", "told"), LIVES.values(), ids=LIVES)
-def test_silent_and_saturated_layers_are_reported(rates, told):
-    said = []
-    guard = guards.RateGuard(guards.layer_names(1), said.append)
+@pytest.mark.parametrize(("rates", "warned"), LIVES.values(), ids=LIVES)
+def test_silent_and_saturated_layers_are_reported(rates, warned):
+    messages = []
+    guard = guards.RateGuard(guards.layer_names(1), messages.append)
     for step, rate in enumerate(rates):
         guard.look(step, np.array([[rate]]), last=step == len(rates) - 1)
-    assert [text.split(":")[0] for text in said] == told
+    assert [text.split(":")[0] for text in messages] == warned

@@ -29,10 +29,10 @@ def rates(**settings):
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     final = {} if kind == "constant" else {"final_rate": 0.1}
-    found = rates(schedule=kind, warmup=warmup, **final)
-    np.testing.assert_allclose(found[:warmup], 0.5 * np.arange(1, warmup + 1) / max(warmup, 1), rtol=1e-6)
-    np.testing.assert_allclose(found[warmup], 0.5, rtol=1e-6)
-    np.testing.assert_allclose(found[-1], 0.5 if kind == "constant" else 0.05, rtol=1e-6)
+    learning_rates = rates(schedule=kind, warmup=warmup, **final)
+    np.testing.assert_allclose(learning_rates[:warmup], 0.5 * np.arange(1, warmup + 1) / max(warmup, 1), rtol=1e-6)
+    np.testing.assert_allclose(learning_rates[warmup], 0.5, rtol=1e-6)
+    np.testing.assert_allclose(learning_rates[-1], 0.5 if kind == "constant" else 0.05, rtol=1e-6)
     done = np.linspace(0, 1, 12 - warmup)
     share = {
         "constant": np.ones_like(done),
@@ -40,15 +40,15 @@ def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
         "cosine": 0.1 + 0.45 * (1 + np.cos(np.pi * done)),
         "exponential": 0.1**done,
     }[kind]
-    np.testing.assert_allclose(found[warmup:], 0.5 * share, rtol=1e-5)
+    np.testing.assert_allclose(learning_rates[warmup:], 0.5 * share, rtol=1e-5)
 
 
-def two_steps(made, case, rate=None):
-    params, state = case.params, made.init(case.params)
+def two_steps(optimizer, case, rate=None):
+    params, state = case.params, optimizer.init(case.params)
     state = state if rate is None else state._replace(rate=np.float64(rate))
     for _ in range(2):
         _, grads = gradients(case.net, params, case.spikes, case.labels)
-        updates, state = made.update(grads, state, params)
+        updates, state = optimizer.update(grads, state, params)
         params = optax.apply_updates(params, updates)
     return params
 
@@ -90,7 +90,7 @@ def test_optimizer_settings_mean_the_same_as_in_optax(what):
 @pytest.mark.parametrize("mode", ["offline", "online"])
 def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
     """Also when samples end early, so that the remaining time steps make no update."""
-    made = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
+    dataset = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
     config = replace(
         TINY, optimizer="sgd", schedule="linear", final_rate=0.5, hidden=(), steps=3, eval_every=2, mode=mode, out=tmp_path / "run"
     )  # fmt: skip
@@ -98,7 +98,7 @@ def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         plain = Schedule.__call__
         patch.setattr(Schedule, "__call__", lambda self, step: heard.append(step) or plain(self, step))
-        otpe.train(replace(config, dataset="mine"), data=otpe.Splits(made, made, made))
+        otpe.train(replace(config, dataset="mine"), data=otpe.Splits(dataset, dataset, dataset))
     assert heard, "the schedule was called"
     arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
     np.testing.assert_allclose(arrays["opt_state.rate"], [0.5 * config.learning_rate], rtol=1e-6)

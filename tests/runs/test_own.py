@@ -91,8 +91,8 @@ def test_the_command_line_sets_neuron_readout_and_loss(tmp_path):
         TINY, steps=4, neuron="cuba", current_leak=0.7, readout="integrator", loss="mse", out=tmp_path / "run"
     )
     assert cli.main(["train", *line]) == 0
-    found = otpe.load(tmp_path / "run")
-    assert [type(neuron).__name__ for neuron in found.net.neurons] == ["CubaLIF", "LeakyIntegrator"]
+    loaded = otpe.load(tmp_path / "run")
+    assert [type(neuron).__name__ for neuron in loaded.net.neurons] == ["CubaLIF", "LeakyIntegrator"]
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 0
 
 
@@ -109,8 +109,8 @@ def test_user_parts_work_in_every_command(tmp_path):
     compare = otpe.CompareConfig(**CONFIG, rules=(), out=tmp_path / "compare")
     assert [r.rule for r in otpe.compare(compare, rules=RULE, **own)] == ["mixed"]
     assert "mixed" in (tmp_path / "compare" / "table.txt").read_text()
-    found = otpe.align(otpe.AlignConfig(**CONFIG, rules=(), out=tmp_path / "align"), rules=[RULE], **own)
-    assert np.isfinite(found["mixed"].cosine[..., 0]).all()
+    alignments = otpe.align(otpe.AlignConfig(**CONFIG, rules=(), out=tmp_path / "align"), rules=[RULE], **own)
+    assert np.isfinite(alignments["mixed"].cosine[..., 0]).all()
     for again in (False, True):
         sweep = otpe.SweepConfig(**CONFIG, rules=(), over=("learning_rate=0.03",), out=tmp_path / "sweep", resume=again)
         assert otpe.sweep(sweep, rules=[RULE], **own).rules == ("mixed",)
@@ -146,8 +146,8 @@ def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
     otpe.train(config, rule=RULE)
     for name in ("config.json", "result.json"):
         assert json.loads((tmp_path / "run" / name).read_text())["rule"] == "mixed"
-    (found,) = finder.search([tmp_path])
-    assert found.section.title == "mixed, offline, on t-randman"
+    (result,) = finder.search([tmp_path])
+    assert result.section.title == "mixed, offline, on t-randman"
     assert otpe.train(replace(config, resume=True), rule=RULE).rule == "mixed"
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 2
     assert "belongs to a run by a rule of your own, 'mixed'. Hand it over again, in Python" in capsys.readouterr().err

@@ -84,9 +84,9 @@ def test_a_diverging_rule_does_not_stop_the_others(tmp_path, capsys):
     wild = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24)
     line = ["compare", *arguments(wild, out=tmp_path / "all"), "--rules", "ottt", "--modes", "offline", "online"]
     assert cli.main([*line, "--online-learning-rate", "1e-9"]) == 1
-    said = capsys.readouterr().out
-    assert "ottt offline: step " in said
-    assert "not finite any more" in said
+    output = capsys.readouterr().out
+    assert "ottt offline: step " in output
+    assert "not finite any more" in output
     assert (tmp_path / "all" / "ottt-online" / "result.json").exists()
 
 
@@ -112,8 +112,8 @@ def test_other_lengths_change_the_data_fingerprint():
     from otpe.lab.runs.task import Splits, fingerprint
 
     spikes, labels = np.ones((6, 8, 5)), np.arange(8) % 2
-    made = [from_arrays(spikes, labels, lengths=np.full(8, n)) for n in (2, 5)]
-    first, second = (fingerprint(Splits(data, data, data), 0, 4) for data in made)
+    datasets = [from_arrays(spikes, labels, lengths=np.full(8, n)) for n in (2, 5)]
+    first, second = (fingerprint(Splits(data, data, data), 0, 4) for data in datasets)
     assert first != second
 
 

@@ -117,10 +117,10 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     assert cli.main(["train", *args]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
     assert (tmp_path / "a-file").read_text() == "mine"
 
@@ -152,7 +152,7 @@ def test_values_of_the_wrong_type_are_refused(kind, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def made(units=8, classes=3, recordings=10):
+def recordings_of(units=8, classes=3, recordings=10):
     spikes = np.random.default_rng(0).integers(0, 2, (6, recordings, *np.atleast_1d(units)))
     return from_arrays(spikes, np.arange(recordings) % classes)
 
@@ -163,7 +163,7 @@ class Foreign:
     steps, units, names = 6, 8, ("a", "b", "c")
 
     def batch(self, *_):
-        return made().batch(0, 0, 4)
+        return recordings_of().batch(0, 0, 4)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
@@ -180,16 +180,16 @@ class Own:
 
 GIVEN = {
     "data": ({"data": 3}, r"data is a int, expected three datasets: otpe.Splits\(train=..., valid=..., test=...\)"),
-    "two datasets": ({"data": (made(), made())}, r"data is a tuple, expected three datasets"),
+    "two datasets": ({"data": (recordings_of(), recordings_of())}, r"data is a tuple, expected three datasets"),
     "no datasets": ({"data": (1, 2, 3)}, r"data.train is a int without steps, shape, names, batch, expected a dataset"),
     "not a pytree": ({"data": (Foreign(),) * 3}, r"data.train is a Foreign, which JAX does not know.*register"),
-    "units": ({"data": (made(), made(), made(units=7))}, r"shapes and classes of the datasets differ: train has \[8\] and 3, .*test has \[7\] and 3\. Expected the same"),
+    "units": ({"data": (recordings_of(), recordings_of(), recordings_of(units=7))}, r"shapes and classes of the datasets differ: train has \[8\] and 3, .*test has \[7\] and 3\. Expected the same"),
     "another shape": ({"data": (Own(np.ones((6, 4, 2, 2, 2))),) * 3}, r"data.train says that its time steps have the shape \[8\], but those of its batches have \[2, 2, 2\]\. Make its `shape` \(2, 2, 2\)"),
-    "few recordings": ({"data": (made(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
+    "few recordings": ({"data": (recordings_of(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
     "net": ({"net": 3}, r"net is a int, expected a network such as otpe.dense"),
     "inputs": ({"net": otpe.dense([9, 3])}, r"net takes inputs of the shape \[9\], but the data has \[8\]\. Build the network for it"),
-    "a grid": ({"net": otpe.dense([8, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[8\], but the data has \[2, 2, 2\]\. Use otpe.datasets.flat on the data"),
-    "another grid": ({"net": otpe.dense([9, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[9\], but the data has \[2, 2, 2\]\. Build the network for it"),
+    "a grid": ({"net": otpe.dense([8, 3]), "data": (recordings_of(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[8\], but the data has \[2, 2, 2\]\. Use otpe.datasets.flat on the data"),
+    "another grid": ({"net": otpe.dense([9, 3]), "data": (recordings_of(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[9\], but the data has \[2, 2, 2\]\. Build the network for it"),
     "outputs": ({"net": otpe.dense([8, 2])}, r"net has 2 outputs, but the data has 3 classes\. Build it with 3 outputs"),
     "optimizer": ({"optimizer": 3}, r"optimizer is 3, expected an optax optimizer such as optax.adamax\(1e-3\)"),
     "no optimizer yet": ({"optimizer": optax.adam}, r"expected an optax optimizer such as"),
@@ -200,7 +200,7 @@ GIVEN = {
 @pytest.mark.usefixtures("no_training")
 def test_draws_are_refused_for_data_without_draws(tmp_path):
     with pytest.raises(ValueError, match=r"draws is 2, but this data has no draws of manifolds\. Leave draws out"):
-        otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(made(),) * 3)
+        otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(recordings_of(),) * 3)
     assert not list(tmp_path.iterdir())
 
 
@@ -271,6 +271,6 @@ for verb in ("train", "compare"):
         assert stop.code == 0
 assert "jax" not in sys.modules
 """
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert "--learning-rate" in said
-    assert "--online-learning-rate" in said
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "--learning-rate" in output
+    assert "--online-learning-rate" in output

@@ -31,12 +31,12 @@ def test_text_has_mean_and_standard_deviation():
 
 def test_a_long_curve_becomes_means_of_neighbours():
     steps, values = np.arange(10, 80, 10), np.array([[1.0, 0], [3, 0], [5, NAN], [7, 2], [9, NAN], [11, NAN], [20, 8]])
-    at, found = words.thinned(steps, values, most=4)
+    at, means = words.thinned(steps, values, most=4)
     assert at.tolist() == [20, 40, 60, 70], "at the last step of each group"
-    np.testing.assert_array_equal(found, [[2, 0], [6, 2], [10, NAN], [20, 8]])
-    at, found = words.thinned(steps, values, most=3)
+    np.testing.assert_array_equal(means, [[2, 0], [6, 2], [10, NAN], [20, 8]])
+    at, means = words.thinned(steps, values, most=3)
     assert at.tolist() == [30, 60, 70]
-    np.testing.assert_array_equal(found[:, 0], [3, 9, 20])
+    np.testing.assert_array_equal(means[:, 0], [3, 9, 20])
 
 
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 199, 200, 1000])

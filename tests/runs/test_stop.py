@@ -51,13 +51,13 @@ def test_a_signalled_process_saves_and_exits(number, status, tmp_path, whole):
         [sys.executable, "-c", SIGNALLED, str(int(number)), *line],
         env=os.environ | {"JAX_ENABLE_X64": "1"}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    said = process.stderr
-    assert process.returncode == status, said
-    stopped = re.search(r"otpe: stopped at step (\d+) of 31936, and saved", said)
-    assert stopped, said
+    errors = process.stderr
+    assert process.returncode == status, errors
+    stopped = re.search(r"otpe: stopped at step (\d+) of 31936, and saved", errors)
+    assert stopped, errors
     step = int(stopped[1])
-    assert f"Go on with: otpe train --resume --out {out} (in Python: resume=True)" in said
-    assert "Traceback" not in said
+    assert f"Go on with: otpe train --resume --out {out} (in Python: resume=True)" in errors
+    assert "Traceback" not in errors
     assert checkpoint.newest(out / "checkpoints").stem == f"step-{step:010}"
     assert 0 < step < LONG.steps
     assert cli.main(["train", "--resume", "--out", str(out)]) == 0

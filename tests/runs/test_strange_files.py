@@ -35,15 +35,15 @@ def test_altered_json_files_of_a_run_are_refused(name, finished):
         "result.json": lambda: results.read(path),
         "metrics.jsonl": lambda: read_training(finished),
     }
-    made = json.loads(whole.splitlines()[0] if name == "metrics.jsonl" else whole)
+    original = json.loads(whole.splitlines()[0] if name == "metrics.jsonl" else whole)
 
     def read(text, front_door=False):
         path.write_text(text)
         load(finished) if front_door else reads[name]()
 
-    refused = strange.refusals(read, [*strange.texts(made), *strange.TEXTS], name)
+    refused = strange.refusals(read, [*strange.texts(original), *strange.TEXTS], name)
     assert refused >= {"config.json": 150, "result.json": 60, "metrics.jsonl": 5}[name]
-    strange.refusals(lambda text: read(text, front_door=True), strange.texts(made, 20), finished)
+    strange.refusals(lambda text: read(text, front_door=True), strange.texts(original, 20), finished)
     if name != "metrics.jsonl":  # metrics that cannot be read are measured again
         strange.refusals(lambda text: read(text, front_door=True), strange.TEXTS[-4:], name)
 
@@ -54,9 +54,9 @@ def test_the_command_reports_altered_files(finished, capsys):
         for text in ("[" * 100_000, whole.replace('"seeds": 1', '"seeds": null')):
             (finished / name).write_text(text)
             assert cli.main(["train", "--resume", "--out", str(finished)]) == 2
-            said = capsys.readouterr().err
-            assert said.startswith(f"otpe: {finished / name} is damaged: ")
-            assert said.endswith("Name another folder.\n")
+            errors = capsys.readouterr().err
+            assert errors.startswith(f"otpe: {finished / name} is damaged: ")
+            assert errors.endswith("Name another folder.\n")
         (finished / name).write_text(whole)
 
 
@@ -77,8 +77,8 @@ def test_altered_metadata_of_a_checkpoint_is_refused(unfinished):
 def test_missing_weights_are_reported(finished):
     path = checkpoint.newest(finished / "checkpoints")
     arrays, about = tensors.read(path, checkpoint.KIND)
-    for kept in ({}, {name: a for name, a in arrays.items() if "best.params.0" not in name}):
-        tensors.write(path, checkpoint.KIND, kept, about)
+    for remaining in ({}, {name: a for name, a in arrays.items() if "best.params.0" not in name}):
+        tensors.write(path, checkpoint.KIND, remaining, about)
         with pytest.raises(ValueError, match=path.name):
             load(finished)
 
@@ -86,9 +86,9 @@ def test_missing_weights_are_reported(finished):
 def written(path, arrays, about):
     """Write a file with a correct hash and any metadata."""
     tensors.write(path, "", arrays, {})
-    said = tensors._header(path, path.read_bytes()) | {"about": about, "sha256": tensors._hash(about, arrays)}
+    metadata = tensors._header(path, path.read_bytes()) | {"about": about, "sha256": tensors._hash(about, arrays)}
     size = int.from_bytes(path.read_bytes()[:8], "little")
-    header = json.loads(path.read_bytes()[8 : 8 + size]) | {"__metadata__": said}
+    header = json.loads(path.read_bytes()[8 : 8 + size]) | {"__metadata__": metadata}
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + path.read_bytes()[8 + size :])
 
@@ -100,8 +100,8 @@ def test_altered_files_of_a_resumed_sweep_are_refused(tmp_path):
         path.write_text(text)
         sweep._known(tmp_path)
 
-    made = {"format": 1, "axes": {}, "points": [point]}
-    assert strange.refusals(read, [*strange.texts(made), *strange.TEXTS], path.name) > 30
+    original = {"format": 1, "axes": {}, "points": [point]}
+    assert strange.refusals(read, [*strange.texts(original), *strange.TEXTS], path.name) > 30
 
 
 def test_altered_results_of_a_benchmark_are_refused(tmp_path):
@@ -109,7 +109,7 @@ def test_altered_results_of_a_benchmark_are_refused(tmp_path):
     at = {"rule": "otpe", "mode": "offline", "sizes": [4, 3], "steps": 5, "batch": 1}
     measured = {"axes": {"width": 4}, "seconds": {"median": 0.1, "min": 0.1}, "bytes": {"working": 8}}
     point = {**at, **measured, "peak_bytes": 8, "state_bytes": None, "options": {}}
-    made = {
+    original = {
         "format": 1,
         "config": {},
         "seconds": 1.0,
@@ -122,8 +122,8 @@ def test_altered_results_of_a_benchmark_are_refused(tmp_path):
         path.write_text(text)
         measurements.checked(path, folder.read_json(path))
 
-    assert strange.refusals(read, [*strange.texts(made), *strange.TEXTS], path) > 100
-    read(json.dumps(made))
+    assert strange.refusals(read, [*strange.texts(original), *strange.TEXTS], path) > 100
+    read(json.dumps(original))
 
 
 # Names
@@ -154,9 +154,9 @@ def test_names_that_are_too_long_are_refused(tmp_path, capsys):
     ):
         shape = ["--units", "8", "--classes", "3"] if args[0] == "stream" else []
         assert cli.main([*args, *shape]) == 2
-        said = capsys.readouterr().err
-        assert "x" * 300 in said
-        assert "Errno" not in said
+        errors = capsys.readouterr().err
+        assert "x" * 300 in errors
+        assert "Errno" not in errors
     for call in (load, otpe.StreamLearner.load):
         with pytest.raises(OSError, match="x" * 300):
             call(name)

@@ -80,12 +80,17 @@ def test_the_best_parameters_are_tested(trained):
 
 
 def test_the_result_has_all_documented_fields(trained):
-    found = json.loads((trained.folder / "result.json").read_text())
+    recorded = json.loads((trained.folder / "result.json").read_text())
     promised = "rule mode dataset seeds test_accuracy valid_accuracy loss steps seconds steps_per_second"
-    assert found.keys() >= set(promised.split())
-    assert (found["rule"], found["mode"], found["dataset"], found["steps"]) == ("otpe", "offline", "t-randman", 12)
-    assert found["loss"] == trained.metrics[-1]["loss"]
-    assert found["seconds"] == pytest.approx(12 / found["steps_per_second"], abs=6e-4), "rounded to milliseconds"
+    assert recorded.keys() >= set(promised.split())
+    assert (recorded["rule"], recorded["mode"], recorded["dataset"], recorded["steps"]) == (
+        "otpe",
+        "offline",
+        "t-randman",
+        12,
+    )
+    assert recorded["loss"] == trained.metrics[-1]["loss"]
+    assert recorded["seconds"] == pytest.approx(12 / recorded["steps_per_second"], abs=6e-4), "rounded to milliseconds"
     assert steps_of(trained.folder) == [4, 8, 12]
     assert str(trained).startswith("otpe offline: test accuracy 0.")
 
@@ -103,10 +108,10 @@ def test_the_same_seed_gives_the_same_bits(tmp_path, trained):
 
 
 def test_a_run_is_loaded_from_its_folder(finished, trained):
-    found = otpe.load(finished)
-    jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
-    assert (found.net, found.metrics, found.test_loss) == (trained.net, trained.metrics, trained.test_loss)
-    assert found.folder == finished
+    loaded = otpe.load(finished)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params, trained.params)
+    assert (loaded.net, loaded.metrics, loaded.test_loss) == (trained.net, trained.metrics, trained.test_loss)
+    assert loaded.folder == finished
 
 
 def test_folders_that_cannot_be_loaded_are_refused(finished, unfinished, tmp_path):
@@ -209,15 +214,15 @@ def test_moved_files_count_as_the_same_data(offline, recorded, tmp_path):
 def scalars(folder):
     """Return every (name, step, value) in the event files of a folder."""
     event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
-    found = []
+    events = []
     for path in sorted(folder.glob("events*")):
         content = path.read_bytes()
         while content:  # length, its checksum, the event, its checksum
             (size,) = struct.unpack("<Q", content[:8])
             event = event_pb2.Event.FromString(content[12 : 12 + size])
-            found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            events += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
             content = content[16 + size :]
-    return found
+    return events
 
 
 def test_tensorboard_files_have_the_metrics(tmp_path, trained):

@@ -16,13 +16,13 @@ from otpe.stream.steps import RESET, Bad, Binner
 EVENTS = [(0.001, 3), (0.0099, 3, 1), (0.02, 0), (0.049, 4, 2)]
 
 
-def told(steps):
+def plain(steps):
     """Return time, counts, label and reset of each step, as plain numbers."""
     return [(round(s.time, 6), s.x.tolist(), s.label, s.reset) for s in steps]
 
 
 def test_every_bin_is_a_step_even_when_empty():
-    assert told(Binner(5, 0.01).steps(EVENTS)) == [
+    assert plain(Binner(5, 0.01).steps(EVENTS)) == [
         (0.0, [0, 0, 0, 2, 0], 1, True),
         (0.01, [0, 0, 0, 0, 0], 1, False),
         (0.02, [1, 0, 0, 0, 0], 1, False),
@@ -56,19 +56,19 @@ def test_a_label_holds_until_the_next_label_none_or_a_reset():
 def test_a_step_is_returned_as_soon_as_its_bin_ends():
     binner = Binner(2, 0.5)
     assert [len(list(binner.add(t, 0))) for t in (0.1, 0.4, 0.5, 0.6, 2.0)] == [0, 0, 1, 0, 3]
-    assert told(binner.reset()) == [(2.0, [1, 0], -1, False)]
+    assert plain(binner.reset()) == [(2.0, [1, 0], -1, False)]
     assert list(binner.reset()) == [], "no event came since"
 
 
 def test_time_can_advance_without_spikes():
     """So a silent stream continues, a label can come without spikes, and a recording starts at 0."""
-    steps = told(Binner(1, 1.0).steps([(0, None), (1.5, 0), (2.0, None, 4), (3.0, None)]))
+    steps = plain(Binner(1, 1.0).steps([(0, None), (1.5, 0), (2.0, None, 4), (3.0, None)]))
     assert steps == [(0, [0], -1, True), (1, [1], -1, False), (2, [0], 4, False), (3, [0], 4, False)]
 
 
 def test_every_number_type_gives_the_same_result():
     events = [(np.float32(0), np.uint8(1), np.int64(2)), (1, 1.0, 2.0), (np.int32(1), np.float64(0))]
-    assert told(Binner(2, 1.0).steps(events)) == [(0, [0, 1], 2, True), (1, [1, 1], 2, False)]
+    assert plain(Binner(2, 1.0).steps(events)) == [(0, [0, 1], 2, True), (1, [1, 1], 2, False)]
 
 
 def test_binary_and_pooled_counts():
@@ -98,9 +98,9 @@ def test_equal_to_the_frames_of_recordings(recorded, wide, pool, binary):
     events = assemble(*flat([times], float), *flat([units], int), np.zeros(1, int), width=12, where="test")
     wanted = frames(events, 12, Binning(dt=dt, pool=pool, binary=binary)).counts[0]
     binner = Binner(12, dt, pool=pool, binary=binary)
-    made = list(binner.steps([(0.0, None), *zip(times.tolist(), units.tolist(), strict=True)]))
-    np.testing.assert_array_equal([s.x for s in made], wanted)
-    np.testing.assert_allclose([s.time for s in made], np.arange(len(wanted)) * dt)
+    from_events = list(binner.steps([(0.0, None), *zip(times.tolist(), units.tolist(), strict=True)]))
+    np.testing.assert_array_equal([s.x for s in from_events], wanted)
+    np.testing.assert_allclose([s.time for s in from_events], np.arange(len(wanted)) * dt)
 
 
 def test_silence_up_to_the_longest_gap_is_filled():
@@ -144,20 +144,20 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_events_change_nothing(case):
     event, message = BAD[case]
-    wanted = told(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
+    wanted = plain(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
     binner, steps = Binner(5, 0.1, classes=3), []
     steps += binner.add(0.6, 1, 2)
     with pytest.raises(ValueError, match=message):
         binner.add(*event)
-    assert told([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == wanted
+    assert plain([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == wanted
 
-    said = []
-    skipping = Binner(5, 0.1, classes=3, on_bad="skip", log=said.append)
-    assert told(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == wanted
+    messages = []
+    skipping = Binner(5, 0.1, classes=3, on_bad="skip", log=messages.append)
+    assert plain(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == wanted
     assert skipping.skipped == {case.split()[0]: 2}
-    assert len(said) == 1
-    assert said[0].startswith("Skipped: event 2 has the")
-    assert said[0].endswith("Others like it are counted.")
+    assert len(messages) == 1
+    assert messages[0].startswith("Skipped: event 2 has the")
+    assert messages[0].endswith("Others like it are counted.")
 
 
 @pytest.mark.parametrize("event", [(0.65,), (0.65, 1, 2, 3), 0.65, "rest", None])
@@ -165,7 +165,7 @@ def test_invalid_events_are_refused(event):
     with pytest.raises(ValueError, match=r"event 2 has .*, expected \(time, unit\), \(time, unit, label\) or 'reset'"):
         list(Binner(5, 0.1).steps([(0.6, 1), event]))
     skipping = Binner(5, 0.1, on_bad="skip")
-    assert told(skipping.steps([(0.6, 1), event, (0.7, 4)])) == told(Binner(5, 0.1).steps([(0.6, 1), (0.7, 4)]))
+    assert plain(skipping.steps([(0.6, 1), event, (0.7, 4)])) == plain(Binner(5, 0.1).steps([(0.6, 1), (0.7, 4)]))
     assert skipping.skipped == {"event": 1}
 
 
@@ -179,7 +179,7 @@ def test_only_late_events_are_skipped():
 
 def test_a_long_pause_can_start_a_new_sequence():
     binner = Binner(1, 1.0, classes=2, max_gap=3.0, gap="reset")
-    assert told(binner.steps([(0.0, 0, 1), (100.0, 0), (101.0, 0)])) == [
+    assert plain(binner.steps([(0.0, 0, 1), (100.0, 0), (101.0, 0)])) == [
         (0, [1], 1, True),
         (100, [1], -1, True),
         (101, [1], -1, False),

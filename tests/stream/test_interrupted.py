@@ -189,7 +189,7 @@ def test_threads_can_share_a_learner():
 @pytest.mark.filterwarnings("ignore:os.fork")
 def test_using_a_learner_after_a_fork_is_refused():
     learner, context = StreamLearner(NET), multiprocessing.get_context("fork")
-    told = context.Queue()
+    answers = context.Queue()
     learner.learn_one(X[0], 1)
 
     def child():
@@ -202,11 +202,11 @@ def test_using_a_learner_after_a_fork_is_refused():
             try:
                 call()
             except RuntimeError as error:
-                told.put(str(error))
+                answers.put(str(error))
 
     process = context.Process(target=child, daemon=True)
     process.start()
     for _ in range(10):
-        assert "was forked from one that uses JAX, and JAX would hang here. Save" in told.get(timeout=20)
+        assert "was forked from one that uses JAX, and JAX would hang here. Save" in answers.get(timeout=20)
     process.join(20)
     programs.check_not_forked()  # the parent process continues

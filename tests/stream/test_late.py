@@ -69,12 +69,12 @@ def test_label_late_equals_passing_labels_at_once():
 def test_the_current_network_predicts():
     """Membranes and scores include all steps, weights only the learned ones."""
     late, frozen = learner(delay=DELAY), learner()
-    told = late.learn_many(X[:DELAY], Y[:DELAY])
-    seen = frozen.observe_many(X[:DELAY])
-    np.testing.assert_array_equal(told.scores, seen.scores)
-    np.testing.assert_array_equal(told.spikes, seen.spikes)
-    np.testing.assert_allclose(told.rates, seen.rates, rtol=1e-6)
-    assert seen.spikes.any()
+    learned = late.learn_many(X[:DELAY], Y[:DELAY])
+    observed = frozen.observe_many(X[:DELAY])
+    np.testing.assert_array_equal(learned.scores, observed.scores)
+    np.testing.assert_array_equal(learned.spikes, observed.spikes)
+    np.testing.assert_allclose(learned.rates, observed.rates, rtol=1e-6)
+    assert observed.spikes.any()
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), frozen.predict_one(X[DELAY]))
     late.reset()
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), learner().predict_one(X[DELAY]))

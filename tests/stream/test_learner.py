@@ -24,11 +24,11 @@ def same(a, b):
 
 def looped(learner, xs, labels):
     """Learn step by step. Return scores before learning, and losses."""
-    told = []
+    results = []
     for x, label in zip(xs, labels, strict=True):
         scores = learner.predict_one(x)
-        told.append((scores, learner.learn_one(x, label)))
-    return told
+        results.append((scores, learner.learn_one(x, label)))
+    return results
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -36,9 +36,9 @@ def test_learn_one_learn_many_and_an_online_pass_agree(rule):
     xs, ys = (X, Y) if rule == "otpe" else (X[:32], Y[:32])  # 40 steps need programs of two lengths, 32 steps need one
     one, many = StreamLearner(NET, rule, optax.adam(0.01), seed=3), StreamLearner(NET, rule, optax.adam(0.01), seed=3)
     start, optimizer = one.params, optax.adam(0.01)
-    told, block = looped(one, xs, ys), many.learn_many(xs, ys)
-    np.testing.assert_allclose(block.losses, [loss for _, loss in told], rtol=1e-5)
-    np.testing.assert_array_equal(block.scores, [scores for scores, _ in told])
+    singles, block = looped(one, xs, ys), many.learn_many(xs, ys)
+    np.testing.assert_allclose(block.losses, [loss for _, loss in singles], rtol=1e-5)
+    np.testing.assert_array_equal(block.scores, [scores for scores, _ in singles])
     assert relative_error(one.params, many.params) < 1e-5
     start = jax.tree.map(jnp.asarray, start)
     losses = []
@@ -48,8 +48,8 @@ def test_learn_one_learn_many_and_an_online_pass_agree(rule):
     params, state, losses = otpe.online_pass(
         NET, params, state, xs[:, None], np.array([2]), rule=rule, optimizer=optimizer, traces="dense"
     )
-    found = same_label.learn_many(xs, 2)
-    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
+    learned = same_label.learn_many(xs, 2)
+    np.testing.assert_allclose(learned.losses, losses, rtol=1e-5)
     assert relative_error(same_label.params, params) < 1e-5
     assert relative_error(same_label.params, start) > 1e-3, "the weights must change"
 
@@ -80,23 +80,23 @@ def test_steps_without_a_label_change_the_state_but_not_the_weights():
             assert same(before, one.params)
         else:
             one.learn_one(x, int(label))
-    told = many.learn_many(X, labels)
+    learned = many.learn_many(X, labels)
     assert relative_error(one.params, many.params) < 1e-6
-    np.testing.assert_array_equal(np.isnan(told.losses), labels < 0)
+    np.testing.assert_array_equal(np.isnan(learned.losses), labels < 0)
     assert (one.steps, one.labelled) == (many.steps, many.labelled) == (40, int((labels >= 0).sum()))
     quiet = StreamLearner(NET)
-    told = quiet.observe_many(X)
+    learned = quiet.observe_many(X)
     assert same(quiet.params, StreamLearner(NET).params)
-    np.testing.assert_array_equal(told.scores[-1] != StreamLearner(NET).predict_one(X[-1]), told.scores[-1] != 0)
+    np.testing.assert_array_equal(learned.scores[-1] != StreamLearner(NET).predict_one(X[-1]), learned.scores[-1] != 0)
 
 
 def test_scores_are_the_leaky_sum_of_output_spikes():
     learner, spikes = StreamLearner(NET), np.asarray(NET.run(StreamLearner(NET).params, X[:, None])[:, 0])
     assert spikes.any()
     expected, scores = np.zeros(4), learner.observe_many(X).scores
-    for s, found in zip(spikes, scores, strict=True):
+    for s, actual in zip(spikes, scores, strict=True):
         expected = NET.readout_leak * expected + s
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
     counting = StreamLearner(NET, score_leak=1.0)
     np.testing.assert_array_equal(counting.observe_many(X).scores[-1], spikes.sum(0))
 

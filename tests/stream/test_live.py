@@ -39,38 +39,40 @@ def test_before_the_first_step():
 
 
 def test_the_page_has_the_last_steps():
-    live, score, made, taken = Live(SIZES, steps=20), Prequential(3), [], 0
+    live, score, blocks, taken = Live(SIZES, steps=20), Prequential(3), [], 0
     for size in (1, 5, 33, 2, 20, 1):
-        made.append(block(size, first=taken))
+        blocks.append(block(size, first=taken))
         taken += size
-        feed(live, score, made[-1])
-    steps = [step for each in made for step in each.steps][42:]
+        feed(live, score, blocks[-1])
+    steps = [step for each in blocks for step in each.steps][42:]
     raster = as_json(live)["raster"]
     assert (raster["length"], raster["every"]) == (20, 1)
     assert raster["inputs"] == [np.flatnonzero(step.x).tolist() for step in steps]
     assert raster["labels"] == [step.label for step in steps]
     assert raster["resets"] == [i for i, step in enumerate(steps) if step.reset]
-    assert raster["predicted"] == np.concatenate([each.predicted for each in made])[42:].tolist()
-    spikes = np.concatenate([each.told.spikes for each in made])[42:]
+    assert raster["predicted"] == np.concatenate([each.predicted for each in blocks])[42:].tolist()
+    spikes = np.concatenate([each.told.spikes for each in blocks])[42:]
     assert raster["outputs"] == [np.flatnonzero(row).tolist() for row in spikes]
-    shares = [np.mean([np.mean(step.x > 0) for each in made for step in each.steps][-20:])]
-    shares += np.concatenate([each.told.rates for each in made])[-20:].mean(0).tolist()
+    shares = [np.mean([np.mean(step.x > 0) for each in blocks for step in each.steps][-20:])]
+    shares += np.concatenate([each.told.rates for each in blocks])[-20:].mean(0).tolist()
     assert [rate for _, _, rate in as_json(live)["rates"]] == pytest.approx(shares, abs=1e-4)
 
 
 def test_rates_of_few_steps_are_means_of_these_steps():
-    live, made = Live(SIZES, steps=20), block(4)
-    feed(live, Prequential(3), made)
-    assert live.now()["rates"][1][2] == pytest.approx(made.told.rates.mean(0)[0], abs=1e-4)
+    live, steps = Live(SIZES, steps=20), block(4)
+    feed(live, Prequential(3), steps)
+    assert live.now()["rates"][1][2] == pytest.approx(steps.told.rates.mean(0)[0], abs=1e-4)
 
 
 def test_only_every_fourth_of_many_units_is_shown():
-    live, made = Live((700, 3), steps=5), block(5, sizes=(700, 3))
-    feed(live, Prequential(3), made)
+    live, steps = Live((700, 3), steps=5), block(5, sizes=(700, 3))
+    feed(live, Prequential(3), steps)
     now = as_json(live)
     assert (now["raster"]["units"], now["raster"]["every"]) == (700, 4)
-    assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in made.steps]
-    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "over all units"
+    assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in steps.steps]
+    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in steps.steps]), abs=1e-4), (
+        "over all units"
+    )
 
 
 def test_accuracy_is_that_of_the_score():
@@ -142,11 +144,11 @@ def test_skipped_counts_are_read_when_requested():
 
 def test_the_size_of_the_page_stays_constant():
     clock = Clock()
-    live, score, made = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
+    live, score, steps = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
     sizes = []
     for i in range(2000):
         clock.now += 1
-        feed(live, score, made)
+        feed(live, score, steps)
         if i % 500 == 499:
             sizes.append(len(json.dumps(live.now())))
     now = live.now()
@@ -185,12 +187,12 @@ class Interrupted(Prequential):
 
 
 def test_readers_never_see_half_a_block():
-    score, made = Interrupted(3), block(5)
+    score, steps = Interrupted(3), block(5)
     score.live = Live(SIZES)
-    feed(score.live, score, made)
+    feed(score.live, score, steps)
     score.reader.join(5)
     assert score.early == [], "the reader waits"
-    assert score.read == [[step.label for step in made.steps]]
+    assert score.read == [[step.label for step in steps.steps]]
 
 
 BAD = [

@@ -32,9 +32,9 @@ LIGHT, DARK = ([{"name": "prefers-color-scheme", "value": value}] for value in (
 
 def becomes(browser, script, value, seconds=20):
     end = time.monotonic() + seconds
-    while (found := browser.evaluate(script)) != value and time.monotonic() < end:
+    while (value_now := browser.evaluate(script)) != value and time.monotonic() < end:
         time.sleep(0.05)
-    return found == value or found
+    return value_now == value or value_now
 
 
 def shows(browser, name, text):
@@ -74,25 +74,25 @@ def test_the_live_page_in_a_browser(browser):
 
         browser.evaluate(HIDE.format("true"))
         time.sleep(0.4)
-        asked = server.counts["served"]
+        requests = server.counts["served"]
         time.sleep(0.6)
-        assert server.counts["served"] == asked, "a hidden page sends no requests"
+        assert server.counts["served"] == requests, "a hidden page sends no requests"
         browser.evaluate(HIDE.format("false"))
 
         assert browser.evaluate(PAPER) == "rgb(255, 255, 255)"
         assert browser.evaluate(f"document.getElementById('theme').click(), {PAPER}") == "rgb(21, 23, 27)"
         browser.evaluate("localStorage.clear()")
-        asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
-        assert asked[0] == server.url
-        assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
-        assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+        requests = [event["params"]["request"]["url"] for event in browser.messages("Network.requestWillBeSent")]
+        assert requests[0] == server.url
+        assert [url for url in requests if not url.startswith((server.url, "data:"))] == []
+        assert browser.messages("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
 
         browser.open(server.url, width=375, height=700, features=DARK)
         assert shows(browser, "state", "live") is True
         assert browser.evaluate(PAPER) == "rgb(21, 23, 27)"
         assert browser.evaluate(OVERFLOW) == 0, "no horizontal scrolling on a phone"
         assert browser.evaluate(FIGURES) == figures
-        assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
+        assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []
         stream.live.end("All steps are taken.")
     assert shows(browser, "state", "over") is True
     assert browser.evaluate(TEXT.format("why")) == "All steps are taken."
@@ -109,4 +109,4 @@ def test_the_page_says_when_its_stream_is_gone(browser):
             assert shows(browser, "state", "live") is True
             assert browser.evaluate(TEXT.format("title")) == "second"
             assert becomes(browser, LABEL.format("inputs"), "Input spikes of the last 20 time steps") is True
-            assert browser.said("Runtime.exceptionThrown") == []
+            assert browser.messages("Runtime.exceptionThrown") == []

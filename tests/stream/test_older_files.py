@@ -43,5 +43,5 @@ def test_a_learner_saved_by_version_0_1_resumes(rule, tmp_path):
     scores, sums = EXPECTED[rule]
     for each in (learner, again):
         np.testing.assert_allclose(each.learn_many(*stream()).scores[-1], scores, rtol=1e-5, atol=1e-6)
-        found = [float(np.sum(leaf)) for leaf in jax.tree.leaves(each.params)]
-        np.testing.assert_allclose(found, sums, rtol=1e-4, atol=1e-5)
+        totals = [float(np.sum(leaf)) for leaf in jax.tree.leaves(each.params)]
+        np.testing.assert_allclose(totals, sums, rtol=1e-4, atol=1e-5)

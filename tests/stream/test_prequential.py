@@ -171,7 +171,7 @@ BAD = [
         r"state has the format 7, expected 2: what Prequential.state\(\) gave",
     ),
     (lambda: Prequential.from_state([]), r"state has the format 'list', expected 2"),
-    (lambda: evaluate(Told(), [Step(np.zeros(2))], block=0), r"block is 0, expected a whole number above 0"),
+    (lambda: evaluate(Recorder(), [Step(np.zeros(2))], block=0), r"block is 0, expected a whole number above 0"),
 ]
 
 
@@ -185,7 +185,7 @@ def test_a_sequence_without_spikes_has_no_decision():
     assert decide(np.array([[0, 0, 0], [0, 0.1, 0], [2, 0, 2]])).tolist() == [-1, 1, 0]
 
 
-class Told:
+class Recorder:
     """A learner that predicts the content of x, and records its calls."""
 
     net = SimpleNamespace(classes=2)
@@ -214,7 +214,7 @@ STEPS = made_up([0, 1, 1, 0, -1, 1, 0], resets=(0, 3), answers=[0, 1, 2, 1, 1, 1
 
 
 def test_the_learner_is_reset_between_sequences():
-    learner, seen = Told(), []
+    learner, seen = Recorder(), []
     score = evaluate(learner, iter(STEPS), block=2, window=3, on_step=lambda *given: seen.append(given))
     assert learner.calls == ["reset", [0, 1], [1], "reset", [0, -1], [1, 0]]
     assert (score.steps, score.labelled, score.right) == (7, 6, 4)
@@ -225,20 +225,20 @@ def test_the_learner_is_reset_between_sequences():
 
 
 def test_a_frozen_learner_only_observes_with_any_block():
-    learner = Told()
+    learner = Recorder()
     frozen = evaluate(learner, STEPS, learn=False)
     assert learner.calls == ["reset", 3, "reset", 4]
-    assert all(same(frozen, evaluate(Told(), STEPS, block=n)) for n in (1, 3, 100))
+    assert all(same(frozen, evaluate(Recorder(), STEPS, block=n)) for n in (1, 3, 100))
 
 
 def test_a_given_score_is_continued():
-    score = evaluate(Told(), STEPS[:3])
-    assert evaluate(Told(), STEPS[3:], score=score) is score
-    assert same(score, evaluate(Told(), STEPS))
+    score = evaluate(Recorder(), STEPS[:3])
+    assert evaluate(Recorder(), STEPS[3:], score=score) is score
+    assert same(score, evaluate(Recorder(), STEPS))
 
 
 def test_between_blocks_learner_and_score_have_seen_the_same():
-    learner, score = Told(), Prequential(2)
+    learner, score = Recorder(), Prequential(2)
     for n, block in enumerate(blocks(learner, STEPS, score, size=1), 1):
         assert (score.steps, len(block.steps)) == (n, 1)
         if n == 5:
@@ -248,7 +248,7 @@ def test_between_blocks_learner_and_score_have_seen_the_same():
 
 
 def test_a_step_is_learned_before_the_next_one_is_read():
-    learner = Told()
+    learner = Recorder()
 
     def live():
         for n, step in enumerate(STEPS):
@@ -259,7 +259,7 @@ def test_a_step_is_learned_before_the_next_one_is_read():
 
 
 def test_steps_before_an_error_are_learned():
-    learner, score = Told(), Prequential(2)
+    learner, score = Recorder(), Prequential(2)
 
     def broken():
         yield from STEPS[:5]

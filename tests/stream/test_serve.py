@@ -23,9 +23,9 @@ SIZES = (6, 4, 3)
 
 @pytest.fixture
 def live():
-    made = Live(SIZES)
-    feed(made, Prequential(3), block(5))
-    return made
+    page = Live(SIZES)
+    feed(page, Prequential(3), block(5))
+    return page
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def ask(server, path="/now", method="GET", **headers):
 
 def raw(server, content, wait=10.0):
     """Return the complete answer to these bytes."""
-    said = b""
+    received = b""
     with (
         contextlib.suppress(ConnectionError, TimeoutError),
         socket.create_connection(("127.0.0.1", server.port), wait) as link,
     ):
         link.sendall(content)
         while more := link.recv(65536):
-            said += more
-    return said
+            received += more
+    return received
 
 
 def until(true, seconds=5.0):
@@ -121,11 +121,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("status", "request_", "why"), REFUSED, ids=[str(each[:2])[:50] for each in REFUSED])
-def test_invalid_requests_are_refused(server, status, request_, why):
-    found, headers, content = ask(server, **request_)
-    assert found == status
-    assert content.decode().startswith(why)
+@pytest.mark.parametrize(("status", "request_", "reason"), REFUSED, ids=[str(each[:2])[:50] for each in REFUSED])
+def test_invalid_requests_are_refused(server, status, request_, reason):
+    answered, headers, content = ask(server, **request_)
+    assert answered == status
+    assert content.decode().startswith(reason)
     assert headers["Content-Security-Policy"] == "default-src 'none'"
     assert headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
     assert until(lambda: server.counts == {"refused": 1})
@@ -146,11 +146,11 @@ def test_every_local_host_name_is_answered(server, host):
 def test_on_all_addresses_any_ip_address_is_answered_but_no_other_name(live, monkeypatch):
     monkeypatch.setattr(serve, "LINGER", 0.0)
     with serve.serve(live, host="0.0.0.0") as server:
-        for known, names in {
+        for status, names in {
             200: ("10.0.0.7:8000", "[fe80::1]", "localhost"),
             403: ("evil.example", "", "10.0.0"),
         }.items():
-            assert [ask(server, Host=name)[0] for name in names] == [known] * 3
+            assert [ask(server, Host=name)[0] for name in names] == [status] * 3
         assert server.url == f"http://127.0.0.1:{server.port}/"
 
 
@@ -182,9 +182,9 @@ def test_garbage_requests_are_refused(server, content, capfd):
 
 
 def test_clients_that_disconnect_do_no_harm(server, capfd):
-    for asked in (b"", b"GET /now HTTP/1.1\r\nHost: localhost\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+    for request in (b"", b"GET /now HTTP/1.1\r\nHost: localhost\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         link = socket.create_connection(("127.0.0.1", server.port))
-        link.sendall(asked)
+        link.sendall(request)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         link.close()  # close with a reset, without a goodbye
     assert ask(server)[0] == 200
@@ -230,8 +230,8 @@ def test_a_slow_reader_gets_the_whole_answer_without_delaying_others(server):
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS - 2)]
         assert until(lambda: len(server._open) == serve.CONNECTIONS - 1)
         assert ask(server)[0] == 200
-        found = b"".join(iter(lambda: link.recv(2**20), b""))
-    assert found.endswith(content)
+        received = b"".join(iter(lambda: link.recv(2**20), b""))
+    assert received.endswith(content)
     for each in idle:
         each.close()
 
@@ -278,18 +278,18 @@ def test_any_number_of_clients_takes_a_small_share_of_the_time(server, monkeypat
 
 
 def test_clients_share_a_cached_state_until_it_expires(server, live, monkeypatch):
-    made, now = [], live.now
+    calls, now = [], live.now
     monkeypatch.setattr(serve, "FRESH", 60.0)
-    monkeypatch.setattr(live, "now", lambda: made.append(1) or now())
+    monkeypatch.setattr(live, "now", lambda: calls.append(1) or now())
     for _ in range(4):
         assert json.loads(ask(server)[2])["state"] == "running"
-    assert len(made) == 1
+    assert len(calls) == 1
     live.end()
     assert [json.loads(ask(server)[2])["state"] for _ in range(2)] == ["over", "over"]
-    assert len(made) == 2
+    assert len(calls) == 2
     monkeypatch.setattr(serve, "FRESH", 0.0)
     ask(server)
-    assert len(made) == 3
+    assert len(calls) == 3
 
 
 def test_an_internal_error_ends_one_connection_only(live, monkeypatch, capfd):
@@ -365,12 +365,12 @@ def test_clients_see_the_end_of_the_stream(live):
 
 
 @pytest.mark.parametrize(
-    ("error", "why"), [(KeyboardInterrupt, "Stopped."), (OSError, "Stopped by an error: OSError.")]
+    ("error", "reason"), [(KeyboardInterrupt, "Stopped."), (OSError, "Stopped by an error: OSError.")]
 )
-def test_the_page_says_why_the_stream_ended(live, error, why):
+def test_the_page_says_why_the_stream_ended(live, error, reason):
     with pytest.raises(error), serve.serve(live):
         raise error
-    assert live.now()["why"] == why
+    assert live.now()["why"] == reason
 
 
 def test_an_unused_server_releases_its_port(live):

@@ -54,8 +54,8 @@ def test_the_soak_finds_growth_and_non_finite_numbers(soak, monkeypatch, capsys,
     resident, learn_many = iter(range(0, 10**6, 300)), otpe.StreamLearner.learn_many
 
     def ill(learner, xs, labels):
-        told = learn_many(learner, xs, labels)
-        return told._replace(losses=told.losses * np.nan) if learner.steps > 3900 else told
+        result = learn_many(learner, xs, labels)
+        return result._replace(losses=result.losses * np.nan) if learner.steps > 3900 else result
 
     monkeypatch.setattr(otpe.StreamLearner, "learn_many", ill)
     monkeypatch.setattr(soak, "resident_kib", lambda: next(resident))
@@ -93,8 +93,8 @@ def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_
         sys, "argv", ["stream", "--seconds", "0.05", "--json", str(tmp_path / "s.json"), "--docs", str(page)]
     )
     stream.main()
-    found = json.loads((tmp_path / "s.json").read_text())
-    one, many = found["rows"]
+    recorded = json.loads((tmp_path / "s.json").read_text())
+    one, many = recorded["rows"]
     weights = 4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4)
     assert one["parts"]["params"] == weights
     assert one["parts"]["opt_state"] == 2 * weights + 4, "Adamax: two numbers per weight, and a counter"
@@ -103,15 +103,16 @@ def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_
     assert many["over_floor"] == pytest.approx(1e6 / many["steps_per_second"] / many["floor_us"])
     assert one["p50_us"] <= one["p99_us"] <= one["worst_us"]
     assert (
-        page.read_text() == "before\n" + stream.BEGIN + "\n".join(stream.lines(found)) + "\n" + stream.END + "after\n"
+        page.read_text()
+        == "before\n" + stream.BEGIN + "\n".join(stream.lines(recorded)) + "\n" + stream.END + "after\n"
     )
     with pytest.raises(SystemExit, match="the page has no place for the table, expected a line <!--"):
-        stream.refreshed("nothing", found)
+        stream.refreshed("nothing", recorded)
 
 
 def test_the_table_in_the_docs_matches_the_recorded_numbers(stream):
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
-    assert stream.refreshed(page, found) == page, (
+    recorded = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
+    assert stream.refreshed(page, recorded) == page, (
         "use: python benchmarks/stream.py --json ... --docs docs/benchmarks.md"
     )

@@ -25,20 +25,20 @@ def file(tmp_path_factory):
 
 def cut(steps):
     """Split steps into sequences."""
-    found = []
+    sequences = []
     for step in steps:
         if step.reset:
-            found.append([])
-        found[-1].append(step)
-    return found
+            sequences.append([])
+        sequences[-1].append(step)
+    return sequences
 
 
 @pytest.mark.parametrize("binning", [Binning(7), Binning(dt=0.05, pool=3, binary=True), Binning(9, remainder="drop")])
 def test_steps_of_recordings_equal_their_frames(file, binning):
     whole = load(file, tiny_events.UNITS, binning)
-    found = cut(recordings(file, tiny_events.UNITS, binning))
-    assert len(found) == 6
-    for i, sequence in enumerate(found):
+    sequences = cut(recordings(file, tiny_events.UNITS, binning))
+    assert len(sequences) == 6
+    for i, sequence in enumerate(sequences):
         length = None if whole.lengths is None else whole.lengths[i]
         np.testing.assert_array_equal([s.x for s in sequence], whole.frames[i][:length])
         assert {s.label for s in sequence} == {i % 4}
@@ -48,14 +48,14 @@ def test_steps_of_recordings_equal_their_frames(file, binning):
 def test_recorded_steps_have_times_from_0(tmp_path):
     path = three_recordings.write(tmp_path / "train.h5")
     by_number, by_time = (cut(recordings(path, 8, b)) for b in (2, Binning(dt=0.25)))
-    assert [[round(s.time, 3) for s in found] for found in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
-    assert [len(found) for found in by_time] == [3, 5, 3], "each recording starts at 0 and has its own length"
+    assert [[round(s.time, 3) for s in sequence] for sequence in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
+    assert [len(sequence) for sequence in by_time] == [3, 5, 3], "each recording starts at 0 and has its own length"
     assert [s.time for s in by_time[2]] == [0, 0.25, 0.5]
 
 
 def test_recordings_are_shuffled_by_seed_and_repeated_by_epochs(file):
     def labels(n=18, **options):
-        return [found[0].x.sum() for found in cut(itertools.islice(recordings(file, 12, 1, **options), n))]
+        return [sequence[0].x.sum() for sequence in cut(itertools.islice(recordings(file, 12, 1, **options), n))]
 
     stored = labels()
     assert len(stored) == 6
@@ -112,9 +112,9 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_csv_and_json_lines_give_the_same_events(text):
     for source in (io.StringIO(text), io.BytesIO(text.encode()), text.split("\n"), text.splitlines(keepends=True)):
-        found = list(lines(source))
-        assert found[:5] == WANTED
-        assert set(map(str, found[5:])) <= {RESET}, "with an empty line at the end"
+        events = list(lines(source))
+        assert events[:5] == WANTED
+        assert set(map(str, events[5:])) <= {RESET}, "with an empty line at the end"
 
 
 def test_the_form_of_lines_can_be_given():
@@ -147,9 +147,9 @@ BAD = [
 def test_bad_lines_are_refused_or_skipped(text, message, kind):
     with pytest.raises(ValueError, match=message):
         list(lines(io.StringIO(text)))
-    said, bad = [], Bad("skip")
-    assert list(lines(io.StringIO(text), on_bad="skip", log=said.append)) == [(0.1, 1, None), (0.3, 3, None)]
-    assert len(said) == 1
+    messages, bad = [], Bad("skip")
+    assert list(lines(io.StringIO(text), on_bad="skip", log=messages.append)) == [(0.1, 1, None), (0.3, 3, None)]
+    assert len(messages) == 1
     list(lines(io.StringIO(text), on_bad=bad))
     assert bad.skipped == {kind: 1}
 
@@ -207,13 +207,13 @@ def test_text_to_steps_with_everything_skipped_counted_together():
 # Python
 
 
-def told(steps):
+def plain(steps):
     return [(s.x.tolist(), s.label, s.time, s.reset) for s in steps]
 
 
 def test_iterate_over_events():
     items = [(0.0, 1), [1.5, 0, 3], (np.float64(1.6), np.int64(0)), RESET, (0.0, 0)]
-    assert told(iterate(items, Binner(2, 1.0))) == [
+    assert plain(iterate(items, Binner(2, 1.0))) == [
         ([0, 1], -1, 0.0, True),
         ([2, 0], 3, 1.0, False),
         ([1, 0], -1, 0.0, True),
@@ -222,15 +222,15 @@ def test_iterate_over_events():
 
 def test_iterate_over_ready_steps():
     items = [np.array([1, 2]), (np.array([0, 1]), 4), ([3, 0], None), RESET, (np.array([True, False]), np.int8(1)), Step(np.ones(2), 2, 7.5, True)]  # fmt: skip
-    found = list(iterate(iter(items)))
-    assert told(found) == [
+    steps = list(iterate(iter(items)))
+    assert plain(steps) == [
         ([1, 2], -1, 0.0, True),
         ([0, 1], 4, 1.0, False),
         ([3, 0], -1, 2.0, False),
         ([1, 0], 1, 3.0, True),
         ([1, 1], 2, 7.5, True),
     ]
-    assert {s.x.dtype for s in found} == {np.dtype(np.float32)}
+    assert {s.x.dtype for s in steps} == {np.dtype(np.float32)}
 
 
 def test_steps_do_not_share_the_callers_array():
@@ -271,7 +271,7 @@ def test_bad_steps_are_refused_or_skipped(item, message):
     with pytest.raises(ValueError, match=message):
         list(iterate(items, units=2, classes=5))
     bad = Bad("skip")
-    assert told(iterate(items, classes=5, on_bad=bad)) == [([1, 1], -1, 0.0, True), ([0, 0], 4, 1.0, False)]
+    assert plain(iterate(items, classes=5, on_bad=bad)) == [([1, 1], -1, 0.0, True), ([0, 0], 4, 1.0, False)]
     assert bad.skipped == {"item": 1}
 
 

@@ -15,11 +15,11 @@ from otpe.stream.learner import KIND
 from otpe.stream.session import run
 
 
-def said(path):
+def header_content(path):
     return tensors.read(path, KIND)[1]
 
 
-def says(path, arrays, text):
+def with_metadata(path, arrays, text):
     with_header(path, about=text, sha256=tensors._hash(text, arrays))
 
 
@@ -28,7 +28,7 @@ def test_altered_metadata_of_a_learner_is_refused(tmp_path):
     arrays, about = tensors.read(path, KIND)
 
     def load(text):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         otpe.StreamLearner.load(path)
 
     gone = [strange.text(strange.changed(about, place, strange.GONE)) for place in strange.places(about)]
@@ -42,7 +42,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     arrays, about = tensors.read(path, KIND)
 
     def load(text):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         saved.load(path)
 
     stream = about["stream"]
@@ -50,7 +50,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     changes = [json.dumps(each) for each in gone] + [json.dumps({**about, "stream": None})]
     assert strange.refusals(load, changes, path.name) > 15
     for text in (strange.text({**about, "stream": each}) for each in (5, [], {}, strange.DEEP)):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         with pytest.raises(ValueError, match=rf"{path.name} is .*There is no earlier checkpoint: start anew"):
             saved.load(path)
 

@@ -47,10 +47,10 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     settings = json.loads((out / "config.json").read_text())
     assert (settings["source"], settings["kind"], settings["hidden"]) == (str(file), "text", [6])
     assert settings["versions"]["otpe"] == otpe.__version__
-    said, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
-    assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in said.out
-    assert f"  over the window      {now}  (the last 50)" in said.out
-    assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", said.err)
+    output, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
+    assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in output.out
+    assert f"  over the window      {now}  (the last 50)" in output.out
+    assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", output.err)
 
 
 def test_the_report_of_a_stream(file, out, tmp_path):
@@ -72,18 +72,18 @@ def test_the_report_of_a_stream(file, out, tmp_path):
     assert damaged.note.endswith(f"metrics.jsonl is damaged: line {len(measured) + 1} is left out.")
     assert damaged.section == half.section
     score = run(config(file, out, resume=True)).score
-    (found,) = finder.search([tmp_path])
-    assert (found.state, found.section.title) == ("finished", f"OTPE on a stream: {file}")
-    command = shlex.split(found.section.command)
+    (entry,) = finder.search([tmp_path])
+    assert (entry.state, entry.section.title) == ("finished", f"OTPE on a stream: {file}")
+    command = shlex.split(entry.section.command)
     assert command[:3] == ["otpe", "stream", str(file)]
     again = config(file, tmp_path / "again")
     assert cli.main([*command[1:], "--out", str(again.out)]) == 0
     assert run(replace(again, resume=True)).score.state() == score.state(), "the command in the report repeats the run"
-    panel = found.section.figures[0].panels[0]
+    panel = entry.section.figures[0].panels[0]
     assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), (
         "numbers are written with six digits"
     )
-    assert ["labelled", score.labelled] in found.section.tables[0].rows
+    assert ["labelled", score.labelled] in entry.section.tables[0].rows
 
 
 def test_a_stream_of_json_lines(file, out, tmp_path):
@@ -110,11 +110,11 @@ def test_a_stream_of_randman(out, monkeypatch):
     monkeypatch.setattr(setup, "randman", made_up_randman)
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
-    found = run(config("r-randman", out, **options, steps=50, seed=5))
+    result = run(config("r-randman", out, **options, steps=50, seed=5))
     by_hand = learner(seed=5, score_leak=1.0)
     score = evaluate(by_hand, islice(worlds.samples(data, seed=5), 50), block=4)
-    assert found.score.state() == score.state()
-    assert found.place.steps == score.steps == 50
+    assert result.score.state() == score.state()
+    assert result.place.steps == score.steps == 50
     changing = config("r-randman", out.parent / "other", **options, steps=50, changes=("swap@21:0,1", "shift@60:2"))
     run(changing)
     (told,) = finder.search([changing.out])
@@ -122,9 +122,9 @@ def test_a_stream_of_randman(out, monkeypatch):
 
 
 def test_a_frozen_stream_keeps_its_weights(file, out):
-    found = run(config(file, out, frozen=True))
-    np.testing.assert_array_equal(found.learner.params[0].kernel, learner().params[0].kernel)
-    assert found.score.labelled == found.place.steps > 90
+    result = run(config(file, out, frozen=True))
+    np.testing.assert_array_equal(result.learner.params[0].kernel, learner().params[0].kernel)
+    assert result.score.labelled == result.place.steps > 90
 
 
 @pytest.mark.parametrize("kind", ["run", "file"])
@@ -165,8 +165,8 @@ def test_a_stream_with_other_neurons_and_another_loss(file, out):
 def test_watchers_see_every_block(file, out):
     seen = []
     watcher = lambda block, score, seconds: seen.append((len(block.steps), score.steps, seconds))  # noqa: E731
-    found = run(config(file, out), watchers=[watcher])
-    assert sum(steps for steps, _, _ in seen) == seen[-1][1] == found.place.steps
+    result = run(config(file, out), watchers=[watcher])
+    assert sum(steps for steps, _, _ in seen) == seen[-1][1] == result.place.steps
     assert [steps for steps, _, _ in seen[:3]] == [4, 4, 4]
     assert all(0 < seconds < 60 for _, _, seconds in seen)
 
@@ -174,19 +174,19 @@ def test_watchers_see_every_block(file, out):
 def test_unusable_events_are_counted_and_reported_once(file, out, capsys):
     file.write_text("".join(events(40)) + "who?\n0.2,99\n0.2,98\n0.01,3\n" + "".join(events(40, first=0.3)))
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "  skipped              4  (line 1, unit 2, late 1)" in said.out
-    assert said.err.count("otpe: warning: Skipped: ") == 3
-    assert "event 41 has the unit 99, expected a whole number from 0 to 11" in said.err
-    assert "  skipped 4\n" in said.err
+    output = capsys.readouterr()
+    assert "  skipped              4  (line 1, unit 2, late 1)" in output.out
+    assert output.err.count("otpe: warning: Skipped: ") == 3
+    assert "event 41 has the unit 99, expected a whole number from 0 to 11" in output.err
+    assert "  skipped 4\n" in output.err
     assert json.loads((out / "result.json").read_text())["skipped"] == {"line": 1, "unit": 2, "late": 1}
 
 
 @pytest.mark.parametrize(("gap", "sequences", "skipped"), [("reset", 2, {}), ("skip", 1, {"gap": 1})])
 def test_a_long_silence_is_skipped_or_starts_a_sequence(gap, sequences, skipped, file, out):
     file.write_text("0.01,3,1\n30.01,4,1\n")
-    found = run(config(file, out, gap=gap))
-    assert (found.score.sequences, found.place.steps, found.place.skipped) == (sequences, sequences, skipped)
+    result = run(config(file, out, gap=gap))
+    assert (result.score.sequences, result.place.steps, result.place.skipped) == (sequences, sequences, skipped)
 
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
@@ -206,9 +206,9 @@ def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
 def test_a_stream_without_labels(file, out, capsys):
     file.write_text("0.01,3\n0.02,4\n")
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "  accuracy             no labels came" in said.out
-    assert "accuracy – (last 1,000), – (all)" in said.err
+    output = capsys.readouterr()
+    assert "  accuracy             no labels came" in output.out
+    assert "accuracy – (last 1,000), – (all)" in output.err
     assert json.loads((out / "result.json").read_text())["accuracy"] is None
 
 
@@ -247,8 +247,8 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     os.mkfifo(tmp_path / "pipe.csv")
     monkeypatch.setattr(setup, "randman", made_up_randman)
     assert cli.main(["stream", *args]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said), said
+    output = capsys.readouterr().err
+    assert re.search(message, output), output
     assert {path.name for path in tmp_path.iterdir()} == {"some.csv", "pipe.csv"}
 
 
@@ -258,8 +258,8 @@ def test_a_config_that_is_no_stream_config_is_refused():
 
 
 def test_changes_are_parsed_from_text():
-    made = parsed_change(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
-    assert made == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
+    changes = parsed_change(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
+    assert changes == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
 
 
 @pytest.mark.parametrize(

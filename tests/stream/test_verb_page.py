@@ -34,18 +34,18 @@ class Looking:
 
 
 @pytest.fixture
-def said(monkeypatch):
+def messages(monkeypatch):
     """Record the messages during the stream."""
-    found = []
-    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: found.append(text))
-    return found
+    recorded = []
+    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: recorded.append(text))
+    return recorded
 
 
-def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypatch):
+def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, messages, monkeypatch):
     for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # the page is requested after every block
         monkeypatch.setattr(serve, name, value)
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
-    looking = Looking(said)
+    looking = Looking(messages)
     prepared.watchers.append(looking)
     result, live = prepared(), prepared.page.live
     assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], (
@@ -58,7 +58,7 @@ def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypat
     assert last["why"] == "The stream is over."
     assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
     with pytest.raises(OSError, match="refused"):  # the server has stopped
-        Looking(said)()
+        Looking(messages)()
 
 
 def test_the_page_shows_how_the_stream_was_stopped(file, tmp_path):
@@ -87,11 +87,11 @@ def test_the_port_is_released_when_the_stream_cannot_start(file, tmp_path):
             run(config(file, tmp_path / "run", serve=port))
 
 
-def test_a_stream_can_be_resumed_with_a_page(file, tmp_path, said):
+def test_a_stream_can_be_resumed_with_a_page(file, tmp_path, messages):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, tmp_path / "run"), [Pressed(3)])
     run(config(file, tmp_path / "run", resume=True, serve=0))
-    assert any("Watch it at" in text for text in said)
+    assert any("Watch it at" in text for text in messages)
 
 
 def test_a_stream_with_late_labels(file, tmp_path):

@@ -36,10 +36,10 @@ def test_several_changes_are_applied_in_order():
 
 
 def test_sensors_die_and_shift():
-    found = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Die(at=3, units=(1, 3)))]
-    assert found[::3] == [[0, 1, 2, 3], [0, 0, 2, 0]]
-    found = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Shift(at=3, by=1))]
-    assert found[::3] == [[0, 1, 2, 3], [3, 0, 1, 2]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Die(at=3, units=(1, 3)))]
+    assert inputs[::3] == [[0, 1, 2, 3], [0, 0, 2, 0]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Shift(at=3, by=1))]
+    assert inputs[::3] == [[0, 1, 2, 3], [3, 0, 1, 2]]
     dead = worlds.Die(at=0, share=0.25, seed=1).dead(100)
     assert len(dead) == 25
     assert np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=1).dead(100)), "the same sensors every time"
@@ -101,8 +101,8 @@ def test_unknown_changes_and_units_are_refused():
 
 
 def test_sensors_change_in_the_middle_of_a_sequence():
-    found = [step.x.tolist() for step in worlds.changing(sequences([0]), worlds.Die(at=1, units=(3,)))]
-    assert found == [[0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 0]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0]), worlds.Die(at=1, units=(3,)))]
+    assert inputs == [[0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 0]]
 
 
 def test_a_stream_without_sequences_changes_where_the_label_changes():

@@ -20,22 +20,22 @@ def points(*over, **change):
 
 
 def test_points_are_all_combinations_of_values_rules_and_modes():
-    found, left_out = grid.points(
+    planned, left_out = grid.points(
         SweepConfig(
             **SMALL
             | {"rules": ("bptt", "otpe"), "modes": ("offline", "online"), "over": ("slope=5,10", "leak=0.9,0.5")}
         )
     )
-    assert [point.name for point in found[:3]] == [
+    assert [point.name for point in planned[:3]] == [
         "bptt-offline-slope=5-leak=0.9",
         "otpe-offline-slope=5-leak=0.9",
         "otpe-online-slope=5-leak=0.9",
     ]
-    assert len(found) == 3 * 2 * 2
+    assert len(planned) == 3 * 2 * 2
     assert left_out == ["bptt cannot learn online"]
-    assert (found[-1].run.slope, found[-1].run.leak, found[-1].run.mode) == (10.0, 0.5, "online")
-    assert found[-1].run.steps == TINY.steps, "settings that are not swept stay unchanged"
-    assert found[-1].run.resume
+    assert (planned[-1].run.slope, planned[-1].run.leak, planned[-1].run.mode) == (10.0, 0.5, "online")
+    assert planned[-1].run.steps == TINY.steps, "settings that are not swept stay unchanged"
+    assert planned[-1].run.resume
 
 
 def test_long_point_names_are_shortened():
@@ -74,8 +74,8 @@ def test_values_are_converted_to_the_type_of_the_setting():
 
 
 def test_points_on_the_same_data_are_consecutive():
-    found = points("slope=5,10", "manifolds=0,1")
-    assert [point.run.manifolds for point in found] == [0, 0, 1, 1]
+    planned = points("slope=5,10", "manifolds=0,1")
+    assert [point.run.manifolds for point in planned] == [0, 0, 1, 1]
 
 
 BAD = [

@@ -83,17 +83,17 @@ def test_the_samples_are_those_of_validation(study, config):
 
 
 def test_samples_keep_their_different_lengths(config):
-    made = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
-    batch = landscapes.validation(config, task.Splits(made, made, made), most=4)
+    dataset = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
+    batch = landscapes.validation(config, task.Splits(dataset, dataset, dataset), most=4)
     np.testing.assert_array_equal(batch.lengths, [1, 2, 3, 4])
     assert batch.spikes.shape == (6, 4, 8)
 
 
 def test_numbers_and_section_are_written(study, config, drawn):
     seen, _, _ = study
-    found = np.load(config.out / "landscape.npz")
-    np.testing.assert_array_equal(found["loss"], seen.landscape.loss)
-    np.testing.assert_array_equal(found["explained.approx-otpe"], seen.explained["approx-otpe"])
+    arrays = np.load(config.out / "landscape.npz")
+    np.testing.assert_array_equal(arrays["loss"], seen.landscape.loss)
+    np.testing.assert_array_equal(arrays["explained.approx-otpe"], seen.explained["approx-otpe"])
     section = from_json((config.out / "section.json").read_text())
     contours, shares = (figure.panels[0] for figure in section.figures)
     assert [path.name for path in contours.paths] == ["bptt", "approx-otpe"]
@@ -116,12 +116,12 @@ def test_another_grid_needs_no_new_training(study, config, monkeypatch, capsys):
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
     before = np.load(config.out / "landscape.npz")["coordinates.approx-otpe"]
     assert cli.main(["landscape", "--resume", "--out", str(config.out), "--grid", "2"]) == 0
-    found = np.load(config.out / "landscape.npz")
-    assert found["loss"].shape == (2, 2)
-    np.testing.assert_array_equal(found["coordinates.approx-otpe"], before)
-    said = capsys.readouterr().out
-    assert "explained at the end" in said
-    assert f"Numbers: {config.out / 'landscape.npz'}" in said
+    arrays = np.load(config.out / "landscape.npz")
+    assert arrays["loss"].shape == (2, 2)
+    np.testing.assert_array_equal(arrays["coordinates.approx-otpe"], before)
+    output = capsys.readouterr().out
+    assert "explained at the end" in output
+    assert f"Numbers: {config.out / 'landscape.npz'}" in output
 
 
 def test_a_missing_plane_is_reported_with_a_sentence(study, config, monkeypatch, capsys):
@@ -133,8 +133,8 @@ def test_a_missing_plane_is_reported_with_a_sentence(study, config, monkeypatch,
 
     monkeypatch.setattr(saved_weights, "read_snapshot", nowhere)
     assert cli.main(["landscape", "--resume", "--out", str(config.out)]) == 1
-    said = capsys.readouterr().err
-    assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", said)
+    output = capsys.readouterr().err
+    assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", output)
 
 
 def test_a_landscape_without_bptt_is_refused(study, config):

@@ -31,28 +31,28 @@ def accuracies(config):
 
 
 @pytest.fixture
-def ran(monkeypatch):
+def run_log(monkeypatch):
     """Record the runs that would be trained. Runs named in `diverging` diverge, runs named in `stopping` are stopped."""
 
-    class Ran(list):
+    class RunLog(list):
         diverging, stopping, data = set(), set(), []
 
-    found = Ran()
+    log = RunLog()
 
-    class Stand:
+    class FakeRun:
         def __init__(self, config, data):
             self.config = config
             config.out.mkdir(exist_ok=True)
             (config.out / "config.json").write_text(json.dumps(folder.plain(config)))
-            found.data.append(data)
+            log.data.append(data)
 
         def __call__(self):
             config, name = self.config, self.config.out.name
-            found.append(name)
+            log.append(name)
             assert (self.verb, self.home) == ("sweep", config.out.parent), "a stopped run must say how to resume"
-            if name in found.diverging:
+            if name in log.diverging:
                 raise guards.DivergedError("step 3: weights or loss are not finite any more")
-            if name in found.stopping:
+            if name in log.stopping:
                 raise KeyboardInterrupt
             known = dict.fromkeys(sweep.KEPT, 1.0) | {
                 "seeds": config.seeds,
@@ -65,21 +65,21 @@ def ran(monkeypatch):
             (config.out / "result.json").write_text(json.dumps(known))
             return known
 
-    found.data = []
-    monkeypatch.setattr(sweep, "prepared", lambda config, own: Stand(config, own.data))
+    log.data = []
+    monkeypatch.setattr(sweep, "prepared", lambda config, own: FakeRun(config, own.data))
     monkeypatch.setattr(sweep, "numbers", lambda known: known)
     monkeypatch.setattr(task, "named", lambda _: DATA)
     monkeypatch.setattr(task, "check_shapes", lambda *_: None)
     monkeypatch.setattr(task, "as_taken", lambda _, splits, __: splits)
     monkeypatch.setattr(sweep, "_check_size", lambda *_: None)
-    return found
+    return log
 
 
 def recorded(out):
     return {point["name"]: point for point in json.loads((out / "sweep.json").read_text())["points"]}
 
 
-def test_accuracies_are_stored_at_their_points(ran, tmp_path):
+def test_accuracies_are_stored_at_their_points(run_log, tmp_path):
     result = sweep.sweep(replace(CONFIG, out=tmp_path / "s"))
     assert result.axes == {"slope": (5.0, 10.0), "leak": (0.9, 0.5)}
     assert (result.rules, result.modes) == (("bptt", "ottt"), ("offline",))
@@ -92,11 +92,11 @@ def test_accuracies_are_stored_at_their_points(ran, tmp_path):
     assert str(result) == f"8 runs over slope of 5, 10, leak of 0.9, 0.5, in {tmp_path / 's'}"
 
 
-def test_a_diverged_point_is_recorded_and_not_repeated(ran, tmp_path):
+def test_a_diverged_point_is_recorded_and_not_repeated(run_log, tmp_path):
     out = tmp_path / "s"
-    ran.diverging = {"bptt-offline-slope=5-leak=0.9"}
+    run_log.diverging = {"bptt-offline-slope=5-leak=0.9"}
     result = sweep.sweep(replace(CONFIG, out=out))
-    assert len(ran) == 8
+    assert len(run_log) == 8
     assert np.isnan(result.accuracy[0, 0, 0, 0]).all()
     assert np.isfinite(result.accuracy).sum() == 14
     assert result.diverged == ["bptt-offline-slope=5-leak=0.9: step 3: weights or loss are not finite any more"]
@@ -105,36 +105,38 @@ def test_a_diverged_point_is_recorded_and_not_repeated(ran, tmp_path):
     assert section.remarks == [f"{line}." for line in result.diverged]
     assert "7 of 8 runs" in section.lead
     again = sweep.sweep(replace(CONFIG, out=out, resume=True))
-    assert len(ran) == 8, "neither finished nor diverged points run again"
+    assert len(run_log) == 8, "neither finished nor diverged points run again"
     np.testing.assert_array_equal(again.accuracy, result.accuracy)
 
 
-def test_ctrl_c_keeps_results_and_says_how_to_resume(ran, tmp_path):
+def test_ctrl_c_keeps_results_and_says_how_to_resume(run_log, tmp_path):
     out = tmp_path / "s"
-    ran.stopping = {"ottt-offline-slope=5-leak=0.5"}
+    run_log.stopping = {"ottt-offline-slope=5-leak=0.5"}
     with pytest.raises(signals.StoppedError, match=rf"Go on with: otpe sweep --resume --out {re.escape(str(out))}"):
         sweep.sweep(replace(CONFIG, out=out))
     states = [point["state"] for point in recorded(out).values()]
     assert states == ["finished"] * 3 + ["waiting"] * 5
     assert not (out / "section.json").exists()
-    ran.stopping = set()
+    run_log.stopping = set()
     result = sweep.sweep(replace(CONFIG, out=out, resume=True))
     assert np.isfinite(result.accuracy).all()
-    assert len(ran) == 9
-    assert len(set(ran)) == 8
+    assert len(run_log) == 9
+    assert len(set(run_log)) == 8
 
 
-def test_a_larger_grid_runs_only_what_is_new(ran, tmp_path):
+def test_a_larger_grid_runs_only_what_is_new(run_log, tmp_path):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
-    ran.clear()
+    run_log.clear()
     result = sweep.sweep(replace(CONFIG, over=("slope=5,10,20", "leak=0.9,0.5"), out=out, resume=True))
-    assert sorted(ran) == sorted(f"{rule}-offline-slope=20-leak={leak}" for rule in CONFIG.rules for leak in (0.9, 0.5))
+    assert sorted(run_log) == sorted(
+        f"{rule}-offline-slope=20-leak={leak}" for rule in CONFIG.rules for leak in (0.9, 0.5)
+    )
     assert np.isfinite(result.accuracy).all()
     assert folder.stored(SweepConfig, out).over == ("slope=5,10,20", "leak=0.9,0.5")
 
 
-def test_other_settings_and_folders_are_refused(ran, tmp_path, monkeypatch):
+def test_other_settings_and_folders_are_refused(run_log, tmp_path, monkeypatch):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
     with pytest.raises(FileExistsError, match=r"steps was 12, now is 8"):
@@ -153,7 +155,7 @@ def test_other_settings_and_folders_are_refused(ran, tmp_path, monkeypatch):
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
-def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
+def test_finished_points_of_other_data_are_refused(run_log, tmp_path, monkeypatch):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
     place = out / "ottt-offline-slope=5-leak=0.9" / "config.json"
@@ -165,12 +167,12 @@ def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
-def test_data_is_made_once_for_all_points_that_share_it(ran, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(task, "named", lambda config: made.append(config.manifolds) or f"manifolds {config.manifolds}")
+def test_data_is_made_once_for_all_points_that_share_it(run_log, tmp_path, monkeypatch):
+    loads = []
+    monkeypatch.setattr(task, "named", lambda config: loads.append(config.manifolds) or f"manifolds {config.manifolds}")
     sweep.sweep(replace(CONFIG, over=("slope=5,10", "manifolds=3,4"), leak=0.5, out=tmp_path / "s"))
-    assert made == [3, 4]
-    assert ran.data == ["manifolds 3"] * 4 + ["manifolds 4"] * 4
+    assert loads == [3, 4]
+    assert run_log.data == ["manifolds 3"] * 4 + ["manifolds 4"] * 4
 
 
 def result_over(axes, accuracy, rules=("bptt", "ottt")):
@@ -180,8 +182,8 @@ def result_over(axes, accuracy, rules=("bptt", "ottt")):
         for where in np.ndindex(*map(len, axes.values())):
             at = {name: axes[name][i] for name, i in zip(names, where, strict=True)}
             value = accuracy(rule, **at)
-            found = [value - 0.1, value + 0.1]
-            points.append({"name": "p", "rule": rule, "mode": "offline", "at": at, "state": "finished", "test_accuracy": found, "valid_accuracy": found})  # fmt: skip
+            accuracies = [value - 0.1, value + 0.1]
+            points.append({"name": "p", "rule": rule, "mode": "offline", "at": at, "state": "finished", "test_accuracy": accuracies, "valid_accuracy": accuracies})  # fmt: skip
     return gathered(CONFIG, axes, points, [], None)
 
 
@@ -250,8 +252,8 @@ def test_a_sweep_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert f"Numbers: {out / 'sweep.json'}" in caught.out
     assert "2/2  ottt-online-learning_rate=0.01: " in caught.err
     alone = otpe.train(replace(small, rule="ottt", mode="online", learning_rate=0.01, out=tmp_path / "alone"))
-    found = otpe.load(out / "ottt-online-learning_rate=0.01")
-    assert (found.test_accuracy, found.loss) == (alone.test_accuracy, alone.loss)
+    loaded = otpe.load(out / "ottt-online-learning_rate=0.01")
+    assert (loaded.test_accuracy, loaded.loss) == (alone.test_accuracy, alone.loss)
     assert recorded(out)["ottt-online-learning_rate=0.01"]["test_accuracy"] == alone.test_accuracy
     section = from_json((out / "section.json").read_text())
     assert section.command.endswith("--over learning-rate=0.03,0.01")

@@ -36,8 +36,8 @@ def gradients(case, rule):
     total = [0.0] * len(layers)
     for b in range(batch):
         x = np.asarray(case.spikes)[:, b].reshape(steps, -1)
-        for found in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
-            total = [a + new / (steps * batch) for a, new in zip(total, found, strict=True)]
+        for one_step in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
+            total = [a + new / (steps * batch) for a, new in zip(total, one_step, strict=True)]
     return [layer.as_parameters(sums) for layer, sums in zip(layers, total, strict=True)]
 
 
@@ -65,14 +65,14 @@ class Layer:
     def trained(self):
         return [name for name in TRAINED if getattr(self.neuron, f"learn_{name}", False)]
 
-    def as_parameters(self, found):
+    def as_parameters(self, gradient):
         """Convert [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
         _, back = jax.vjp(lambda p: as_matrix(self.map, p), self.params)
         rows = self.W.shape[0]
-        (grads,) = back(jnp.asarray(found[:rows]))
+        (grads,) = back(jnp.asarray(gradient[:rows]))
         for i, name in enumerate(self.trained):
             leak, shape = self.leaks[name], np.shape(getattr(self.params, name))
-            by_logit = found[rows + i] * leak * (1 - leak)
+            by_logit = gradient[rows + i] * leak * (1 - leak)
             grads = grads._replace(**{name: by_logit.sum() if shape == () else by_logit.reshape(shape)})
         return grads
 
@@ -168,8 +168,8 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
         """The decays of a stage, one per pole, from the current to the membrane."""
         if stage == L:
             return [readout_leak]
-        found = [plain[stage][i][i] for i in poles[stage]]
-        return [*found[:-1], A[stage][poles[stage][-1], poles[stage][-1]].mean()] if mean_reset else found
+        values = [plain[stage][i][i] for i in poles[stage]]
+        return [*values[:-1], A[stage][poles[stage][-1], poles[stage][-1]].mean()] if mean_reset else values
 
     for s in inputs:
         now, A_now = [], []
@@ -211,20 +211,20 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
         o = readout_leak * o + s if leaky else s
         q = np.exp(o - o.max()) / np.exp(o - o.max()).sum()
         q[label] -= 1
-        found = [None] * L
+        values = [None] * L
         for l in reversed(range(L)):
             rows, g = now[l]
-            found[l] = np.vstack([q * row for row in rows])
+            values[l] = np.vstack([q * row for row in rows])
             q = layers[l].W[:-1] @ (q * g)
-        yield found
+        yield values
 
 
-def cascaded(kept, name, signal, decays):
+def cascaded(states, name, signal, decays):
     """A chain of leaky sums. The first one gets the signal."""
-    old = kept.get(name, [0.0] * len(decays))
+    old = states.get(name, [0.0] * len(decays))
     new = []
     for a, y in zip(decays, old, strict=True):
         signal = a * y + signal
         new.append(signal)
-    kept[name] = new
+    states[name] = new
     return signal

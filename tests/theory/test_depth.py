@@ -24,10 +24,10 @@ def test_linear_neurons_make_deep_rules_exact_at_every_depth(case):
 
 def test_linear_neurons_leave_otpe_inexact_below_the_last_two_layers():
     case = scenario((6, 8, 7, 8, 5), steps=15, reset="none", surrogate=lambda d: jnp.full_like(d, 0.3))
-    given, wanted = otpe.gradients(*case, rule="otpe")[1], bptt(case)[1]
-    assert_same(given[2:], wanted[2:])
-    assert_differ(given[0].kernel, wanted[0].kernel, by=0.1)
-    assert_differ(given[1].kernel, wanted[1].kernel, by=0.1)
+    actual, wanted = otpe.gradients(*case, rule="otpe")[1], bptt(case)[1]
+    assert_same(actual[2:], wanted[2:])
+    assert_differ(actual[0].kernel, wanted[0].kernel, by=0.1)
+    assert_differ(actual[1].kernel, wanted[1].kernel, by=0.1)
 
 
 @given(live(min_layers=2))

@@ -88,10 +88,10 @@ def by_hand(case, rule, every, mask):
     ids=lambda x: None if isinstance(x, np.ndarray) else str(x),
 )
 def test_groups_of_steps_are_those_of_a_loop_by_hand(rule, traces, every, mask, case):
-    for given, wanted in zip(
+    for actual, wanted in zip(
         learned(case, mask, rule=rule, traces=traces, every=every), by_hand(case, rule, every, mask), strict=True
     ):
-        assert_same(given, wanted)
+        assert_same(actual, wanted)
 
 
 def test_an_update_at_every_step_is_the_default(case):

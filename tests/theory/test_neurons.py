@@ -60,8 +60,8 @@ SHORT = [("short", "deep-otpe", "dense"), ("short", "deep-otpe", "factored")]
 @pytest.mark.parametrize(("name", "rule", "traces"), [*PLANE, *FACTORED, *LINE, *SHORT])
 def test_per_step_form_equals_whole_sequence_form(name, rule, traces):
     """Includes gradients of trained leaks."""
-    given = otpe.gradients(*live(NETWORKS[name]), rule=rule, form="steps", traces=traces)
-    assert_same(given, learned(NETWORKS[name], rule))
+    actual = otpe.gradients(*live(NETWORKS[name]), rule=rule, form="steps", traces=traces)
+    assert_same(actual, learned(NETWORKS[name], rule))
 
 
 # Statement 3
@@ -131,15 +131,15 @@ def test_linear_neurons_make_the_approximations_equal():
 def test_factored_traces_learn_what_dense_traces_do(name, rule):
     """Over many optimizer updates, including trained leaks."""
     case, optimizer = live(NETWORKS[name]), optax.adamax(1e-2)
-    found = []
+    results = []
     for traces in ("dense", "factored"):
         params, state = case.params, optimizer.init(case.params)
         for _ in range(4):
             params, state, losses = otpe.online_pass(
                 case.net, params, state, *case[2:], rule=rule, optimizer=optimizer, traces=traces
             )
-        found.append((params, losses))
-    dense, factored = found
+        results.append((params, losses))
+    dense, factored = results
     assert_differ(dense[0][0].current_leak, case.params[0].current_leak, by=1e-3)
     assert_same(factored, dense)
 
@@ -163,9 +163,9 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding():
 @every_network
 def test_on_a_live_network_all_rules_differ(make):
     names = [name for name in otpe.rules() if name != "rtrl"]
-    found = {name: learned(make, name)[1] for name in names}
+    gradients = {name: learned(make, name)[1] for name in names}
     whole = make is networks.unreset  # OTTT omits nothing in its first layer
-    first = {name: grads if whole else grads[0].kernel for name, grads in found.items()}
+    first = {name: grads if whole else grads[0].kernel for name, grads in gradients.items()}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             assert_differ(first[a], first[b])
@@ -201,7 +201,7 @@ def test_state_has_the_size_of_the_equations(rule):
 def test_other_neurons_without_their_extra_state_equal_lif(rule):
     """Without adaptation, or without memory of the current."""
     net, params, spikes, labels = live(networks.fading)
-    params, maps, found = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []
+    params, maps, gradients = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []
     options = {"surrogate": networks.exponential}
     for middle in (
         otpe.LIF(0.8, **options),
@@ -209,7 +209,7 @@ def test_other_neurons_without_their_extra_state_equal_lif(rule):
         otpe.AdaptiveLIF(0.8, 0.9, strength=0.0, **options),
     ):
         net = otpe.network(4, [(layer, middle) for layer in maps])
-        found.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
-    assert_same(found[1], found[0])
-    assert_same(found[2], found[0])
-    assert float(jnp.abs(found[0][1][0].kernel).max()) > 0
+        gradients.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
+    assert_same(gradients[1], gradients[0])
+    assert_same(gradients[2], gradients[0])
+    assert float(jnp.abs(gradients[0][1][0].kernel).max()) > 0

@@ -77,7 +77,7 @@ def test_online_learns_from_every_step():
         updates, opt_state = optimizer.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
         losses.append(loss)
-    given, _, given_losses = otpe.online_pass(
+    actual, _, actual_losses = otpe.online_pass(
         case.net,
         case.params,
         optimizer.init(case.params),
@@ -86,8 +86,8 @@ def test_online_learns_from_every_step():
         rule="deep-otpe",
         optimizer=optimizer,
     )
-    assert relative_error(given, params) < 1e-10
-    np.testing.assert_allclose(given_losses, losses, rtol=1e-10)
+    assert relative_error(actual, params) < 1e-10
+    np.testing.assert_allclose(actual_losses, losses, rtol=1e-10)
 
 
 @pytest.mark.parametrize("rule", LOCAL)

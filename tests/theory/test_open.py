@@ -71,10 +71,10 @@ def test_every_loss_and_target_is_exact(loss, target, mask):
 def test_the_penalty_and_each_target_change_the_gradient():
     net, params, spikes, labels = live(networks.membrane)
     losses = [None, "mse", "leaky", otpe.Loss(None, rate=0.1, rate_weight=2.0), margin]
-    found = [autodiff(net, params, spikes, labels, loss=loss)[1] for loss in losses]
-    found += [autodiff(net, params, spikes, TARGETS[name], loss="mse")[1] for name in ("targets", "timed targets")]
-    for i, a in enumerate(found):
-        for b in found[i + 1 :]:
+    gradients = [autodiff(net, params, spikes, labels, loss=loss)[1] for loss in losses]
+    gradients += [autodiff(net, params, spikes, TARGETS[name], loss="mse")[1] for name in ("targets", "timed targets")]
+    for i, a in enumerate(gradients):
+        for b in gradients[i + 1 :]:
             assert_differ(a, b)
 
 
@@ -103,19 +103,19 @@ def test_an_online_pass_equals_a_loop_of_steps(rule):
     net, params, spikes, _ = live(networks.membrane)
     labels, optimizer = TARGETS["timed labels"], optax.adamax(1e-2)
     form = otpe.stepper(net, rule, traces="dense")
-    given, _, losses = otpe.online_pass(
+    actual, _, losses = otpe.online_pass(
         net, params, optimizer.init(params), spikes, labels, rule=rule, optimizer=optimizer
     )
-    advance, emit, found = jax.jit(form.advance), jax.jit(form.emit), []
+    advance, emit, expected_losses = jax.jit(form.advance), jax.jit(form.emit), []
     state, opt_state = form.init(BATCH), optimizer.init(params)
     for x, y in zip(spikes, labels, strict=True):
         state, info = advance(params, state, x)
         loss, grads = emit(params, state, info, y)
         updates, opt_state = optimizer.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
-        found.append(loss)
-    assert_same(given, params)
-    np.testing.assert_allclose(losses, found, rtol=1e-10)
+        expected_losses.append(loss)
+    assert_same(actual, params)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-10)
 
 
 def test_networks_under_vmap_learn_as_alone():
@@ -150,8 +150,8 @@ def test_gradients_of_user_neurons_are_exact():
 
 @pytest.mark.parametrize(("rule", "traces"), [("otpe", "dense"), ("f-deep-otpe", "factored"), ("f-approx-deep-otpe", "dense")])  # fmt: skip
 def test_user_neurons_work_in_every_form(rule, traces):
-    given = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
-    assert_same(given, learned(networks.own, rule))
+    actual = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
+    assert_same(actual, learned(networks.own, rule))
 
 
 @pytest.mark.parametrize("rule", ["deep-otpe", "approx-deep-otpe", "f-deep-otpe"])

@@ -25,5 +25,5 @@ def test_the_reference_has_every_local_rule():
 @pytest.mark.parametrize("rule", LOCAL)
 def test_gradients_equal_the_reference(rule, case):
     assert_live(case)
-    given = [tuple(layer) for layer in otpe.gradients(*case, rule=rule)[1]]
-    assert_same(given, gradients(case, rule))
+    actual = [tuple(layer) for layer in otpe.gradients(*case, rule=rule)[1]]
+    assert_same(actual, gradients(case, rule))
