@@ -154,9 +154,11 @@ def copy(tree: Any) -> Any:
     return jax.tree.map(jnp.copy, tree)
 
 
-def total_error(given: Any, wanted: Any) -> float:
-    """‖given − wanted‖ / ‖wanted‖ over all weights together."""
-    a, b = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(t)]).astype(np.float64) for t in (given, wanted))
+def total_error(given: Any, expected: Any) -> float:
+    """‖given − expected‖ / ‖expected‖ over all weights together."""
+    a, b = (
+        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(t)]).astype(np.float64) for t in (given, expected)
+    )
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
@@ -165,7 +167,7 @@ def exactness(rng: Any) -> dict[str, dict[str, float]]:
     x = rng.random((rows, n_in)) < 0.2
     w, k = (rng.normal(size=shape).astype(np.float32) for shape in ((n_in, n_out), (rows, n_out)))
     x_64, w_64, k_64 = (a.astype(np.float64) for a in (x, w, k))
-    wanted = {"x W": x_64 @ w_64, "x against κ": x_64.T @ k_64, "m Wᵀ": k_64 @ w_64.T}
+    expected = {"x W": x_64 @ w_64, "x against κ": x_64.T @ k_64, "m Wᵀ": k_64 @ w_64.T}
     x_narrow = jnp.asarray(x, products.EXACT)
     table = {}
     for precision in ("float32", "tf32", "bf16"):
@@ -176,11 +178,11 @@ def exactness(rng: Any) -> dict[str, dict[str, float]]:
             "x against κ": jax.jit(partial(products.spikes_against, n_in=n_in))(x_narrow, parts),
             "m Wᵀ": jax.jit(partial(products.signal_times, engine=engine))(k, w),
         }
-        table[precision] = {name: oracles.relative_error(given[name], wanted[name]) for name in wanted}
+        table[precision] = {name: oracles.relative_error(given[name], expected[name]) for name in expected}
     x, w, k = (jnp.asarray(a, jnp.float32) for a in (x, w, k))
     with jax.default_matmul_precision("highest"):
         native = {"x W": x @ w, "x against κ": x.T @ k, "m Wᵀ": k @ w.T}
-    table["native float32"] = {name: oracles.relative_error(native[name], wanted[name]) for name in wanted}
+    table["native float32"] = {name: oracles.relative_error(native[name], expected[name]) for name in expected}
     return table
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     for steps in args.steps:
         spikes = jax.numpy.asarray(rng.random((steps, args.batch, args.sizes[0])) < 0.2)
         labels = jax.numpy.asarray(rng.integers(0, args.sizes[-1], args.batch))
-        wanted = None
+        expected = None
         for name, chunk in (("at once", steps), ("chunks", args.chunk)):
             gradients = jax.jit(partial(otpe.gradients, net, rule=args.rule, chunk=chunk))
             compiled = gradients.lower(params, spikes, labels).compile()
@@ -41,8 +41,8 @@ def main() -> None:
             start = time.perf_counter()
             given = jax.block_until_ready(compiled(params, spikes, labels))
             taken = time.perf_counter() - start
-            error = relative_error(given, wanted) if wanted else 0.0
-            wanted = given
+            error = relative_error(given, expected) if expected else 0.0
+            expected = given
             print(f"{steps:7}{name:>9}{working / 1e6:12.1f}{taken:9.2f}{error:16.1e}", flush=True)
             rows.append({"steps": steps, "how": name, "working_bytes": working, "seconds": taken, "error": error})
     if args.json:

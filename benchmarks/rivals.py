@@ -123,7 +123,7 @@ def check(rows: dict[str, dict], ours: list[Contestant]) -> None:
         if "error" in row or name in [c.name for c in ours]:
             continue
         pairs = zip(row["kernels"], rows[f"otpe {row['rule']}"]["kernels"], strict=True)
-        row["relative_errors"] = [oracles.relative_error(given, wanted) for given, wanted in pairs]
+        row["relative_errors"] = [oracles.relative_error(given, expected) for given, expected in pairs]
         row["same"] = bool(max(row["relative_errors"]) < TOLERANCE)  # also False for NaN
 
 

@@ -90,15 +90,15 @@ def interrupted(kind: str, leak: float, path: Path) -> int:
 
 def differs(kind: str, leak: float, path: Path, steps: int) -> str:
     """Return what is wrong with the file, or nothing."""
-    loaded, wanted = otpe.StreamLearner.load(path), learner(kind, leak)
+    loaded, expected = otpe.StreamLearner.load(path), learner(kind, leak)
     if loaded.steps != steps:
         return f"the file is at step {loaded.steps}, the learner is at {steps}"
-    take(wanted, kind, until=steps)
+    take(expected, kind, until=steps)
     for when in ("at", "after"):
-        pairs = zip(jax.tree.leaves(loaded.params), jax.tree.leaves(wanted.params), strict=True)
+        pairs = zip(jax.tree.leaves(loaded.params), jax.tree.leaves(expected.params), strict=True)
         if not all(np.array_equal(a, b) for a, b in pairs):
             return f"weights differ {when} step {steps}"
-        for one in (loaded, wanted):
+        for one in (loaded, expected):
             one.learn_one(XS[0], 1)  # this depends on membranes, traces and optimizer
     return ""
 

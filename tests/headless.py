@@ -51,7 +51,7 @@ class Browser:
             self.write,
             json.dumps({"id": self.last, "method": method, "params": params, **self.session}).encode() + b"\0",
         )
-        answer = self._wait(lambda said: said.get("id") == self.last)
+        answer = self._wait(lambda message: message.get("id") == self.last)
         assert "result" in answer, answer
         return answer["result"]
 
@@ -60,8 +60,8 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", **media)
         self.events.clear()
         self.ask("Page.navigate", url=address)
-        if not any(said.get("method") == "Page.loadEventFired" for said in self.events):
-            self._wait(lambda said: said.get("method") == "Page.loadEventFired")
+        if not any(message.get("method") == "Page.loadEventFired" for message in self.events):
+            self._wait(lambda message: message.get("method") == "Page.loadEventFired")
 
     def evaluate(self, script):
         """Return the value of this JavaScript expression."""
@@ -83,15 +83,15 @@ class Browser:
         os.close(self.write)
         os.close(self.read)
 
-    def _wait(self, wanted):
+    def _wait(self, condition):
         until = time.monotonic() + SECONDS
         while True:
             *whole, self.rest = self.rest.split(b"\0")
             result = [json.loads(text) for text in whole]
             self.events += result
-            for said in result:
-                if wanted(said):
-                    return said
+            for message in result:
+                if condition(message):
+                    return message
             ready, _, _ = select.select([self.read], [], [], max(0, until - time.monotonic()))
             content = os.read(self.read, 2**20) if ready else b""
             assert content, "the browser has ended or does not answer"

@@ -19,9 +19,9 @@ def case():
 
 @pytest.mark.parametrize("rule", ["bptt", "ottt", "otpe", "f-approx-deep-otpe"])
 def test_chunks_give_the_same_gradient(case, rule):
-    wanted = otpe.gradients(*case, rule=rule)
+    expected = otpe.gradients(*case, rule=rule)
     for chunk in (1, 4, 50):  # chunks that divide the steps, that do not, and that exceed them
-        assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), wanted) < 1e-12
+        assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), expected) < 1e-12
 
 
 def working_bytes(steps, chunk):
@@ -46,9 +46,9 @@ def test_a_sequence_too_long_for_memory_is_cut_automatically(case, monkeypatch):
     run = offline._whole
     monkeypatch.setattr(offline, "_whole", lambda plan, *rest: seen.append(plan.chunk) or run(plan, *rest))
     otpe.gradients(*case)
-    wanted = otpe.gradients(*case, chunk=11)
+    expected = otpe.gradients(*case, chunk=11)
     monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # memory for four steps
-    assert relative_error(otpe.gradients(*case), wanted) < 1e-12
+    assert relative_error(otpe.gradients(*case), expected) < 1e-12
     assert seen == [None, 11, 4]
 
 

@@ -87,11 +87,11 @@ def test_small_layers_are_cut_into_groups_of_samples():
 
 
 def test_every_spike_type_gives_the_same_gradient(case):
-    wanted = otpe.gradients(*case, backend="plain")
+    expected = otpe.gradients(*case, backend="plain")
     for dtype, backend in ((bool, "plain"), (np.int8, "interpret"), (np.int32, "plain"), (np.float32, "interpret")):
         actual = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
         assert actual[0].dtype == jnp.float32
-        assert relative_error(actual, wanted) < 1e-5
+        assert relative_error(actual, expected) < 1e-5
 
 
 def test_counts_up_to_255_are_exact():

@@ -73,5 +73,5 @@ def test_online_weights(golden, rule, traces):
     for i, (after, before) in enumerate(zip(actual, params, strict=True)):
         for name in ("kernel", "bias"):
             change = getattr(after, name) - getattr(before, name)
-            wanted = file[f"online/{rule}/{i}/{name}"] - getattr(before, name)
-            assert relative_error(change, wanted) < 1e-3
+            expected = file[f"online/{rule}/{i}/{name}"] - getattr(before, name)
+            assert relative_error(change, expected) < 1e-3

@@ -98,9 +98,9 @@ def test_bptt_of_a_convolution_is_autodiff(conv_case):
 @pytest.mark.parametrize("rule", LOCAL)
 def test_both_forms_agree_on_a_convolution(conv_case, rule):
     """Exact OSTL and OTPE for a convolution, without a trace per weight."""
-    wanted = otpe.gradients(*conv_case, rule=rule, form="whole")
-    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(wanted)) > 0
-    assert relative_error(otpe.gradients(*conv_case, rule=rule, form="steps"), wanted) < 1e-10
+    expected = otpe.gradients(*conv_case, rule=rule, form="whole")
+    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(expected)) > 0
+    assert relative_error(otpe.gradients(*conv_case, rule=rule, form="steps"), expected) < 1e-10
 
 
 def test_a_convolution_says_that_it_has_no_trace_per_weight(conv_case):

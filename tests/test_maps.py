@@ -117,10 +117,10 @@ def slow_conv(x, kernel, bias, stride, pads, dilation, groups):
 def test_a_convolution_is_the_direct_sum(shape, size, stride, padding, pads, dilation, groups):
     layer = conv(4, size, stride, padding, dilation, groups).on(shape)
     x, kernel, bias = randoms((2, *shape), (4, shape[0] // groups, *size), 4)
-    wanted = slow_conv(x, kernel, bias, stride, pads, dilation, groups)
+    expected = slow_conv(x, kernel, bias, stride, pads, dilation, groups)
     actual = layer.apply(Conv(jnp.asarray(kernel), jnp.asarray(bias)), jnp.asarray(x))
-    assert layer.out_shape == wanted.shape[1:]
-    assert relative_error(actual, wanted) < 1e-10
+    assert layer.out_shape == expected.shape[1:]
+    assert relative_error(actual, expected) < 1e-10
 
 
 @pytest.mark.parametrize("samples", [3, 6, 7, 13])
@@ -131,8 +131,8 @@ def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stri
     monkeypatch.setattr(convolution, "BLOCK", 3 * 4 * 6 * np.prod(layer.out_shape[1:]))  # three samples
     x, kernel, m = map(jnp.asarray, randoms((samples, 4, 7, 6), (4, 2, 3, 2), (samples, *layer.out_shape)))
     actual, back = jax.vjp(layer._by_patches, kernel, x)
-    wanted, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
-    assert relative_error((actual, back(m)), (wanted, wanted_back(m))) < 1e-10
+    expected, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
+    assert relative_error((actual, back(m)), (expected, wanted_back(m))) < 1e-10
     transposed = jax.linear_transpose(lambda kernel: layer._by_patches(kernel, x), kernel)(m)
     assert relative_error(transposed, wanted_back(m)[:1]) < 1e-10
 
@@ -140,10 +140,10 @@ def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stri
 @pytest.mark.parametrize(("spec", "scale"), [(avg_pool((2, 3), (2, 1)), 1 / 6), (sum_pool((2, 3), (2, 1)), 1)])
 def test_pooling_is_the_direct_sum(spec, scale):
     (x,) = randoms((2, 3, 7, 5))
-    wanted = np.zeros((2, 3, 3, 3))
+    expected = np.zeros((2, 3, 3, 3))
     for a, b, i, j in product(range(3), range(3), range(2), range(3)):
-        wanted[:, :, a, b] += scale * x[:, :, 2 * a + i, b + j]
-    assert relative_error(spec.on((3, 7, 5)).apply((), jnp.asarray(x)), wanted) < 1e-10
+        expected[:, :, a, b] += scale * x[:, :, 2 * a + i, b + j]
+    assert relative_error(spec.on((3, 7, 5)).apply((), jnp.asarray(x)), expected) < 1e-10
 
 
 def test_a_masked_map_is_a_dense_one_whose_other_weights_are_zero():
@@ -169,8 +169,8 @@ def test_a_composition_applies_its_parts_and_has_the_parameters_of_one():
     assert isinstance(params, Conv)
     (x,) = randoms((3, 2, 12, 12))
     one = jnp.asarray([1.0, -2.0, 0.5]).reshape(3, 1, 1, 1)
-    wanted = last.apply((), kernel_part.apply(params, pool.apply((), jnp.asarray(x)), one))
-    np.testing.assert_array_equal(layer.apply(params, jnp.asarray(x), one), wanted)
+    expected = last.apply((), kernel_part.apply(params, pool.apply((), jnp.asarray(x)), one))
+    np.testing.assert_array_equal(layer.apply(params, jnp.asarray(x), one), expected)
 
 
 def test_built_maps_and_user_maps_compose_as_specs_do():
@@ -222,18 +222,18 @@ def test_bptt_is_autodiff(case):
 
 def test_several_networks_learn_side_by_side(case):
     net, params, spikes, labels = case
-    wanted = otpe.gradients(*case, rule="ottt")
+    expected = otpe.gradients(*case, rule="ottt")
     pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), params)
     actual = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
-    assert relative_error(jax.tree.map(lambda g: g[0], actual), wanted) < 1e-10
+    assert relative_error(jax.tree.map(lambda g: g[0], actual), expected) < 1e-10
 
 
 @pytest.mark.parametrize("traces", ["dense", "factored"])
 @pytest.mark.parametrize("rule", [name for name in LOCAL if otpe.rule(name).at(0, 2).trace == "weight"])
 def test_both_forms_agree_with_traces_of_either_kind(case, rule, traces):
-    wanted = otpe.gradients(*case, rule=rule, form="whole")
-    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(wanted)) > 0
-    assert relative_error(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted) < 1e-10
+    expected = otpe.gradients(*case, rule=rule, form="whole")
+    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(expected)) > 0
+    assert relative_error(otpe.gradients(*case, rule=rule, form="steps", traces=traces), expected) < 1e-10
 
 
 def test_shapes_are_inferred_and_numbers_and_user_maps_are_accepted():

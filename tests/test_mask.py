@@ -39,22 +39,22 @@ def alone(case, gradients):
 
 @pytest.mark.parametrize("rule", ["bptt", "rtrl", "ottt", "otpe", "approx-deep-otpe", "f-otpe"])
 def test_padding_does_not_change_the_gradient(case, mask, rule):
-    wanted = alone(case, lambda *args: otpe.gradients(*args, rule=rule))
-    assert relative_error(otpe.gradients(*case, mask, rule=rule), wanted) < 1e-10
-    assert relative_error(otpe.gradients(*case, rule=rule), wanted) > 1e-3, (
+    expected = alone(case, lambda *args: otpe.gradients(*args, rule=rule))
+    assert relative_error(otpe.gradients(*case, mask, rule=rule), expected) < 1e-10
+    assert relative_error(otpe.gradients(*case, rule=rule), expected) > 1e-3, (
         "without a mask, padding changes the gradient"
     )
 
 
 @pytest.mark.parametrize("options", [{"chunk": 2}, {"chunk": 3}, {"form": "steps"}, {"backend": "interpret"}], ids=str)
 def test_masks_work_with_every_option(case, mask, options):
-    wanted = otpe.gradients(*case, mask, rule="otpe")
-    assert relative_error(otpe.gradients(*case, mask, rule="otpe", **options), wanted) < 1e-10
+    expected = otpe.gradients(*case, mask, rule="otpe")
+    assert relative_error(otpe.gradients(*case, mask, rule="otpe", **options), expected) < 1e-10
 
 
 def test_a_mask_that_is_true_everywhere_changes_nothing(case):
-    wanted = otpe.gradients(*case, rule="approx-otpe")
-    assert relative_error(otpe.gradients(*case, np.ones((7, 2)), rule="approx-otpe"), wanted) < 1e-12
+    expected = otpe.gradients(*case, rule="approx-otpe")
+    assert relative_error(otpe.gradients(*case, np.ones((7, 2)), rule="approx-otpe"), expected) < 1e-12
 
 
 @pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe", "rtrl"])
@@ -62,9 +62,9 @@ def test_online_stops_where_the_sample_ends(case, rule):
     net, params, spikes, labels = case
     optimizer = optax.adamax(1e-2)
     learn = jax.tree_util.Partial(otpe.online_pass, net, params, optimizer.init(params), rule=rule, optimizer=optimizer)
-    wanted, _, losses = learn(spikes[:4, :1], labels[:1])
+    expected, _, losses = learn(spikes[:4, :1], labels[:1])
     actual, opt_state, padded = learn(spikes[:, :1], labels[:1], jnp.arange(7)[:, None] < 4)
-    assert relative_error(actual, wanted) < 1e-12, "momentum stops too"
+    assert relative_error(actual, expected) < 1e-12, "momentum stops too"
     np.testing.assert_allclose(padded[:4], losses, rtol=1e-12)
     np.testing.assert_array_equal(padded[4:], 0)
     assert int(opt_state[0].count) == 4
@@ -76,10 +76,10 @@ def test_online_means_over_those_that_run(case, mask):
     optimizer = optax.sgd(0.1)
     late = mask & (jnp.arange(7)[:, None] == 5)
     actual, _, _ = otpe.online_pass(net, params, optimizer.init(params), spikes, labels, late, optimizer=optimizer)
-    wanted, _, _ = otpe.online_pass(
+    expected, _, _ = otpe.online_pass(
         net, params, optimizer.init(params), spikes[:, :1], labels[:1], late[:, :1], optimizer=optimizer
     )
-    assert relative_error(actual, wanted) < 1e-12
+    assert relative_error(actual, expected) < 1e-12
 
 
 def test_predictions_ignore_padding():

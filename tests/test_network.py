@@ -18,12 +18,12 @@ def test_the_neuron_follows_its_equations(reset):
     params = (otpe.Dense(jnp.ones((1, 1)), jnp.zeros(1)),)
     spikes = np.array([0.6, 0.7, 2.5, 0.0, 0.0])[:, None, None]
     # v is 0.6, then 0.3 + 0.7 = 1.0, which spikes. Then it depends on the reset:
-    wanted = {
+    expected = {
         "subtract": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 1.5;  v 0.75;  v 0.375
         "zero": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 0;    v 0;     v 0
         "none": [0, 1, 1, 1, 0],  # u 1;   v 3.0  u 3.0;  v 1.5;   v 0.75
     }[reset]
-    np.testing.assert_array_equal(net.run(params, spikes)[:, 0, 0], wanted)
+    np.testing.assert_array_equal(net.run(params, spikes)[:, 0, 0], expected)
     membranes = {"subtract": 0.375, "zero": 0.0, "none": 0.75}[reset]
     state = net.start(1)
     for x in spikes:

@@ -208,5 +208,5 @@ def test_rules_for_one_state_work_where_there_is_one():
     params = net.init(jax.random.key(0))
     spikes = np.ones_like(SPIKES)
     for mine, same in ((OneNumberByWeight(), "ostl"), (OneNumberByInput(), "ottt")):
-        actual, wanted = (otpe.gradients(net, params, spikes, LABELS, rule=r)[1] for r in (rule(mine), same))
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), actual, wanted)
+        actual, expected = (otpe.gradients(net, params, spikes, LABELS, rule=r)[1] for r in (rule(mine), same))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), actual, expected)

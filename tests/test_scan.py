@@ -28,9 +28,9 @@ def step(bias, carry, x):
     return (u, weight), (u > 0, {"ratio": (u / weight).astype(jnp.float32), "none": None})
 
 
-def same(actual, wanted):
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), actual, wanted)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), actual, wanted)
+def same(actual, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), actual, expected)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), actual, expected)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

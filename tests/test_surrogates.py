@@ -17,9 +17,9 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("surrogate", "wanted"), FORMULAS, ids=[repr(s) for s, _ in FORMULAS])
-def test_surrogates_follow_their_formula(surrogate, wanted):
-    np.testing.assert_allclose(surrogate(jnp.asarray(AT)), wanted, rtol=1e-12)
+@pytest.mark.parametrize(("surrogate", "expected"), FORMULAS, ids=[repr(s) for s, _ in FORMULAS])
+def test_surrogates_follow_their_formula(surrogate, expected):
+    np.testing.assert_allclose(surrogate(jnp.asarray(AT)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

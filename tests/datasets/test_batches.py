@@ -66,19 +66,19 @@ def test_a_resumed_run_sees_the_same_batches(numbered):
 
 
 def test_a_seed_means_the_same_under_any_jax_settings(numbered):
-    wanted = numbers(numbered.batch(3, 2, 5))
+    expected = numbers(numbered.batch(3, 2, 5))
     with jax.default_prng_impl("rbg"):
-        assert numbers(numbered.batch(3, 2, 5)) == wanted
+        assert numbers(numbered.batch(3, 2, 5)) == expected
         assert random_key(0).dtype == jax.random.key(0, impl="threefry2x32").dtype
 
 
 @pytest.mark.parametrize("kind", ["frames", "randman"])
 def test_invalid_seeds_and_steps_are_refused(numbered, kind):
     data = numbered if kind == "frames" else datasets.randman(classes=2, units=3, dims=1, alpha=3.0)
-    wanted = data.batch(2**32 - 1, 2**31 - 1, 5).labels
-    np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, wanted)
+    expected = data.batch(2**32 - 1, 2**31 - 1, 5).labels
+    np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, expected)
     with jax.enable_x64(False):
-        np.testing.assert_array_equal(data.batch(2**32 - 1, 2**31 - 1, 5).labels, wanted)
+        np.testing.assert_array_equal(data.batch(2**32 - 1, 2**31 - 1, 5).labels, expected)
     for bad in (-1, 2**32, 0.5):
         with pytest.raises(ValueError, match=r"seed is .*, expected a whole number from 0 to 4,294,967,295"):
             data.batch(bad, 0, 5)

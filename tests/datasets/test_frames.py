@@ -45,9 +45,9 @@ def test_equal_to_tonic(recordings, bins):
     exact = frames(joined(recordings), UNITS, Binning(bins, remainder="drop")).counts
     ours = frames(joined(recordings), UNITS, Binning(bins)).counts
     for i, (times, units) in enumerate(recordings):
-        wanted = tonics(times, units, bins)
-        np.testing.assert_array_equal(exact[i], wanted)
-        np.testing.assert_array_equal(ours[i, :-1], wanted[:-1])
+        expected = tonics(times, units, bins)
+        np.testing.assert_array_equal(exact[i], expected)
+        np.testing.assert_array_equal(ours[i, :-1], expected[:-1])
         assert ours[i].sum() == len(times), "no spike is lost"
 
 
@@ -72,14 +72,14 @@ def test_bins_of_a_fixed_duration():
     binned = frames(joined(recordings), UNITS, Binning(dt=0.01))
     assert binned.counts.shape == (2, 4, UNITS)
     np.testing.assert_array_equal(binned.lengths, [4, 3])
-    wanted = np.zeros((2, 4, UNITS))
-    wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
-    np.testing.assert_array_equal(binned.counts, wanted)
+    expected = np.zeros((2, 4, UNITS))
+    expected[0, 0, 0], expected[0, 1, 1], expected[0, 3, 2], expected[1, 2, 4] = 2, 1, 1, 1
+    np.testing.assert_array_equal(binned.counts, expected)
     longer = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=9))
     assert longer.counts.shape == (2, 9, UNITS), "the requested number of steps, so that all splits have the same"
     np.testing.assert_array_equal(longer.lengths, [4, 3])
     cut = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=2))
-    np.testing.assert_array_equal(cut.counts, wanted[:, :2])
+    np.testing.assert_array_equal(cut.counts, expected[:, :2])
     np.testing.assert_array_equal(cut.lengths, [2, 2])
 
 

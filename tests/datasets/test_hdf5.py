@@ -22,14 +22,14 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("zipped", [False, True])
 def test_recordings_are_read_as_written(path, zipped):
-    wanted = tiny_events.recordings(tiny_events.make(path))
+    expected = tiny_events.recordings(tiny_events.make(path))
     events = hdf5.read(tiny_events.zipped(path) if zipped else path, UNITS)
     assert len(events) == 20
     assert events.names == NAMES
     assert events.times.dtype == np.float16
     np.testing.assert_array_equal(events.labels, np.arange(20) % 4)
     assert events.speakers.shape == (20,)
-    for i, (times, units) in enumerate(wanted):
+    for i, (times, units) in enumerate(expected):
         got_times, got_units = events.recording(i)
         np.testing.assert_array_equal(got_times, times.astype(float))
         np.testing.assert_array_equal(got_units, units)

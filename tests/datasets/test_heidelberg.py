@@ -160,12 +160,12 @@ def test_a_changed_file_is_read_anew(root):
     ids=["cut", "overwritten", "empty"],
 )
 def test_a_damaged_cache_is_made_anew(root, damage):
-    wanted = datasets.shd(root, "test")
+    expected = datasets.shd(root, "test")
     cache = root / "otpe-cache" / "shd_test.h5-700-bins50.npz"
     cache.write_bytes(damage(cache.read_bytes()))
     with pytest.warns(UserWarning, match=r"shd_test.h5-700-bins50.npz cannot be read .* and is made anew"):
-        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
-    np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
+    np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
 
 
 WRONG = {
@@ -203,9 +203,9 @@ def test_a_read_only_folder_is_read_without_a_cache(root, monkeypatch, tmp_path_
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("mine")))
     root.chmod(0o555)
     try:
-        wanted = datasets.shd(root, "test")
+        expected = datasets.shd(root, "test")
         monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
-        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
         assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
     finally:
         root.chmod(0o755)

@@ -28,7 +28,7 @@ def test_look_up_equals_the_formula_within_the_interpolation_error(paper):
     k = manifolds.coefficients(0, 0, 50, 3, 1.0)
     x = np.random.default_rng(0).random((2000, 3))
     one = manifolds.Coefficients(*(part[:1] for part in k))
-    wanted = np.stack(
+    formula = np.stack(
         [
             manifolds.direct(manifolds.Coefficients(*(p[:, d : d + 1] for p in one)), x[:, d : d + 1], 1.0)[:, 0]
             for d in range(3)
@@ -40,18 +40,18 @@ def test_look_up_equals_the_formula_within_the_interpolation_error(paper):
     f = np.arange(1000)
     off = one.a / (f + 2) * (2 * np.pi * f * one.b / manifolds.GRID) ** 2
     expected = np.sqrt((off**2).sum(-1) / 240)[0]
-    error = given - wanted
+    error = given - formula
     np.testing.assert_allclose(np.sqrt((error**2).mean(1)), expected, rtol=0.15)
-    assert (expected / np.ptp(wanted, axis=1)).max() < 2e-4
+    assert (expected / np.ptp(formula, axis=1)).max() < 2e-4
 
 
 @pytest.mark.parametrize("standardize", ["batch", "fixed"])
 def test_several_draws_in_one_dataset_equal_the_draws_of_each_seed(standardize):
     several = small("rate", seed=(4, 7), standardize=standardize)
     for number, seed in enumerate((4, 7)):
-        wanted = small("rate", seed=seed, standardize=standardize).sample(KEY, 16)
+        expected = small("rate", seed=seed, standardize=standardize).sample(KEY, 16)
         for given in (several.on(number), jax.jit(lambda k: several.on(k))(number)):
-            jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), wanted)
+            jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), expected)
     jax.tree.map(np.testing.assert_array_equal, several.sample(KEY, 16), several.on(0).sample(KEY, 16))
     assert several.names == ("manifold 0", "manifold 1", "manifold 2")
     with pytest.raises(ValueError, match="draw is 2, expected a whole number from 0"):
@@ -148,8 +148,8 @@ def test_with_fixed_extremes_values_do_not_depend_on_the_batch():
     values, labels = data.values(KEY, 200)
     x = jax.random.uniform(jax.random.split(jax.random.split(KEY)[0])[0], (200, 2), jnp.float32)
     raw = jax.vmap(look_up, (None, 0, 0))(data.tables, labels, x)
-    wanted = np.clip((raw - data.low[labels]) / (data.high[labels] - data.low[labels]), 0, 1)
-    np.testing.assert_allclose(values, wanted, atol=1e-6)
+    expected = np.clip((raw - data.low[labels]) / (data.high[labels] - data.low[labels]), 0, 1)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
     assert ((values == 0) | (values == 1)).mean() < 0.2
 
 

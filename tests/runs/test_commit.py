@@ -105,11 +105,11 @@ def test_source_in_no_commit_has_no_commit(source, git, tmp_path, monkeypatch):
 
 
 def test_git_environment_variables_are_ignored(source, git, tmp_path, monkeypatch):
-    wanted = git("rev-parse", "HEAD")
+    expected = git("rev-parse", "HEAD")
     git("clone", "-q", tmp_path / "repo", tmp_path / "other")
     git("commit", "-q", "--allow-empty", "-m", "second", cwd=tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    assert commit() == wanted
+    assert commit() == expected
 
 
 def test_no_program_of_the_repository_runs(source, git, tmp_path):

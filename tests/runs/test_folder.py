@@ -162,8 +162,8 @@ def test_metrics_after_the_checkpoint_are_measured_again(unfinished, trained):
     )
     otpe.train(replace(TINY, out=unfinished, resume=True))
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    for line, wanted in zip(lines, trained.metrics, strict=True):
-        assert {**line, "seconds": 0} == {**wanted, "seconds": 0}
+    for line, expected in zip(lines, trained.metrics, strict=True):
+        assert {**line, "seconds": 0} == {**expected, "seconds": 0}
 
 
 def test_a_torn_line_is_survived(unfinished):

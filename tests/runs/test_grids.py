@@ -43,8 +43,8 @@ def test_named_moving_shapes_equal_the_dataset_given_by_hand(tmp_path):
     named = otpe.train(replace(SHAPES, out=tmp_path / "named"))
     data = moving_shapes(size=12, time_steps=5, noise=0.01)
     own = otpe.train(replace(SHAPES, out=tmp_path / "own", dataset="mine"), data=otpe.Splits(data, data, data))
-    for given, wanted in zip(jax.tree.leaves(own.params), jax.tree.leaves(named.params), strict=True):
-        np.testing.assert_array_equal(given, wanted)
+    for given, expected in zip(jax.tree.leaves(own.params), jax.tree.leaves(named.params), strict=True):
+        np.testing.assert_array_equal(given, expected)
     resumed = otpe.train(replace(SHAPES, out=tmp_path / "named", resume=True))
     assert resumed.test_accuracy == named.test_accuracy
     assert task.named(SHAPES).test.shape == (2, 12, 12)

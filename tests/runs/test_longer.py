@@ -29,9 +29,9 @@ def test_an_extended_run_equals_the_longer_run(eight, trained, capsys):
     assert cli.main(["train", "--resume", "--out", str(eight), "--steps", "12"]) == 0
     assert state(eight) == state(trained.folder)
     assert steps_of(eight) == [4, 8, 12]
-    longer, wanted = (json.loads((path / "result.json").read_text()) for path in (eight, trained.folder))
+    longer, expected = (json.loads((path / "result.json").read_text()) for path in (eight, trained.folder))
     timed = ("seconds", "steps_per_second")
-    assert {k: v for k, v in longer.items() if k not in timed} == {k: v for k, v in wanted.items() if k not in timed}
+    assert {k: v for k, v in longer.items() if k not in timed} == {k: v for k, v in expected.items() if k not in timed}
     about = json.loads((eight / "config.json").read_text())
     assert (about["steps"], about["made_longer"]) == (12, [{"from": 8, "to": 12}])
     before = fingerprints(eight)

@@ -83,8 +83,10 @@ MEANS = {
 
 @pytest.mark.parametrize("what", MEANS)
 def test_optimizer_settings_mean_the_same_as_in_optax(what):
-    case, (settings, wanted) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(wanted, case)) == 0
+    case, (settings, expected) = scenario((4, 5, 3), steps=5), MEANS[what]
+    assert (
+        relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(expected, case)) == 0
+    )
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])

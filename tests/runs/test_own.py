@@ -40,14 +40,14 @@ def test_settings_describe_every_kind_of_network():
     cuba = replace(
         TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer"
     )
-    wanted = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
-    assert checks.network(cuba, 8, 3).neurons == (*wanted,)
+    expected = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
+    assert checks.network(cuba, 8, 3).neurons == (*expected,)
     adaptive = replace(
         TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator"
     )
     adaptive = replace(adaptive, learn_leak="layer")
-    wanted = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
-    assert checks.network(adaptive, 8, 3).neurons == wanted
+    expected = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
+    assert checks.network(adaptive, 8, 3).neurons == expected
     conv = replace(TINY, conv=(4, 5), conv_kernel=5, conv_stride=2, conv_pool=2)
     assert [layer.out_shape for layer in checks.network(conv, (2, 34, 34), 3).layers] == [
         (4, 17, 17),

@@ -37,8 +37,8 @@ def test_a_run_resumes_with_other_block_lengths(trained, tmp_path, monkeypatch):
 def test_block_length_does_not_change_results(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "longest_stride", lambda common: 4)
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
-    for given, wanted in zip(result.params[0], trained.params[0], strict=True):
-        np.testing.assert_allclose(given.kernel, wanted.kernel, rtol=1e-5, atol=1e-6)
+    for given, expected in zip(result.params[0], trained.params[0], strict=True):
+        np.testing.assert_allclose(given.kernel, expected.kernel, rtol=1e-5, atol=1e-6)
 
 
 def interrupted_while(name, monkeypatch):

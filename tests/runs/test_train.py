@@ -19,8 +19,8 @@ from otpe.lab.runs.train import prepared
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32 with another order of operations
 
 
-def assert_close(given, wanted):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **TOLERANCE), given, wanted)
+def assert_close(given, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **TOLERANCE), given, expected)
 
 
 def draws(seed, count):
@@ -30,17 +30,17 @@ def draws(seed, count):
 
 
 def test_offline_training_equals_a_loop_by_hand(trained):
-    wanted = by_hand.train(TINY, task.named(TINY), TINY.seed)
+    expected = by_hand.train(TINY, task.named(TINY), TINY.seed)
     best = trained.best_step[0]
     assert 0 < best < TINY.steps, "otherwise the test does not show which parameters are kept"
-    assert_close(trained.params[0], wanted.params[best])
+    assert_close(trained.params[0], expected.params[best])
     for line in trained.metrics:
-        step, params = line["step"], wanted.params[line["step"]]
-        np.testing.assert_allclose(line["loss"], np.mean(wanted.losses[step - 4 : step]), **TOLERANCE)
+        step, params = line["step"], expected.params[line["step"]]
+        np.testing.assert_allclose(line["loss"], np.mean(expected.losses[step - 4 : step]), **TOLERANCE)
         np.testing.assert_allclose(
-            line["valid_loss"], by_hand.loss(wanted.net, params, draws(2**32 - 1, 4)), **TOLERANCE
+            line["valid_loss"], by_hand.loss(expected.net, params, draws(2**32 - 1, 4)), **TOLERANCE
         )
-        np.testing.assert_allclose(line["valid_accuracy"], by_hand.accuracy(wanted.net, params, draws(2**32 - 1, 4)))
+        np.testing.assert_allclose(line["valid_accuracy"], by_hand.accuracy(expected.net, params, draws(2**32 - 1, 4)))
 
 
 @pytest.mark.parametrize("given", [{}, {"standardize": "batch", "rule": "bptt", "align": ("otpe",)}])
@@ -98,8 +98,8 @@ def test_the_result_has_all_documented_fields(trained):
 def test_the_last_evaluation_is_at_the_end(tmp_path):
     result = otpe.train(replace(TINY, steps=16, eval_every=12, out=tmp_path / "run"))
     assert [line["step"] for line in result.metrics] == [12, 16]
-    wanted = by_hand.train(replace(TINY, steps=16), task.named(TINY), TINY.seed)
-    np.testing.assert_allclose(result.loss, np.mean(wanted.losses[12:]), **TOLERANCE)
+    expected = by_hand.train(replace(TINY, steps=16), task.named(TINY), TINY.seed)
+    np.testing.assert_allclose(result.loss, np.mean(expected.losses[12:]), **TOLERANCE)
 
 
 def test_the_same_seed_gives_the_same_bits(tmp_path, trained):
@@ -163,17 +163,17 @@ def test_training_on_recordings_of_unequal_lengths(mode, recorded, request):
     config = recorded if mode == "offline" else replace(recorded, **ONLINE)
     valid, test = list(splits.valid.in_order(4)), list(splits.test.in_order(4))
     for i in range(2):
-        wanted = by_hand.train(config, splits, i)
-        assert_close(result.params[i], wanted.params[result.best_step[i]])
+        expected = by_hand.train(config, splits, i)
+        assert_close(result.params[i], expected.params[result.best_step[i]])
         for line in result.metrics:
-            step, params = line["step"], wanted.params[line["step"]]
-            leak = wanted.net.readout_leak if config.rule == "f-otpe" else 0.0
-            np.testing.assert_allclose(line["loss"][i], np.mean(wanted.losses[step - 3 : step]), **TOLERANCE)
+            step, params = line["step"], expected.params[line["step"]]
+            leak = expected.net.readout_leak if config.rule == "f-otpe" else 0.0
+            np.testing.assert_allclose(line["loss"][i], np.mean(expected.losses[step - 3 : step]), **TOLERANCE)
             np.testing.assert_allclose(
-                line["valid_loss"][i], by_hand.loss(wanted.net, params, valid, leak), **TOLERANCE
+                line["valid_loss"][i], by_hand.loss(expected.net, params, valid, leak), **TOLERANCE
             )
-            np.testing.assert_allclose(line["valid_accuracy"][i], by_hand.accuracy(wanted.net, params, valid))
-        tested = by_hand.accuracy(wanted.net, result.params[i], test)
+            np.testing.assert_allclose(line["valid_accuracy"][i], by_hand.accuracy(expected.net, params, valid))
+        tested = by_hand.accuracy(expected.net, result.params[i], test)
         assert result.test_accuracy[i] == pytest.approx(tested)
         assert 6 * tested == pytest.approx(round(6 * tested)), "each of the 6 recordings counts once"
 
@@ -228,9 +228,9 @@ def scalars(folder):
 def test_tensorboard_files_have_the_metrics(tmp_path, trained):
     out = tmp_path / "run"
     assert cli.main(["train", "--resume", "--out", str(out), *arguments(TINY), "--tensorboard"]) == 0
-    wanted = [
+    expected = [
         (name, line["step"], pytest.approx(line[name][0]))
         for line in trained.metrics
         for name in ("loss", "valid_loss", "valid_accuracy")
     ]
-    assert scalars(out / "tensorboard") == wanted
+    assert scalars(out / "tensorboard") == expected

@@ -96,11 +96,11 @@ def test_equal_to_the_frames_of_recordings(recorded, wide, pool, binary):
     times, units = np.array([t * 20 / 1e6 for t, _ in recorded]), np.array([u for _, u in recorded])
     dt = wide * 100 / 1e6
     events = assemble(*flat([times], float), *flat([units], int), np.zeros(1, int), width=12, where="test")
-    wanted = frames(events, 12, Binning(dt=dt, pool=pool, binary=binary)).counts[0]
+    expected = frames(events, 12, Binning(dt=dt, pool=pool, binary=binary)).counts[0]
     binner = Binner(12, dt, pool=pool, binary=binary)
     from_events = list(binner.steps([(0.0, None), *zip(times.tolist(), units.tolist(), strict=True)]))
-    np.testing.assert_array_equal([s.x for s in from_events], wanted)
-    np.testing.assert_allclose([s.time for s in from_events], np.arange(len(wanted)) * dt)
+    np.testing.assert_array_equal([s.x for s in from_events], expected)
+    np.testing.assert_allclose([s.time for s in from_events], np.arange(len(expected)) * dt)
 
 
 def test_silence_up_to_the_longest_gap_is_filled():
@@ -144,16 +144,16 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_events_change_nothing(case):
     event, message = BAD[case]
-    wanted = plain(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
+    expected = plain(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
     binner, steps = Binner(5, 0.1, classes=3), []
     steps += binner.add(0.6, 1, 2)
     with pytest.raises(ValueError, match=message):
         binner.add(*event)
-    assert plain([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == wanted
+    assert plain([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == expected
 
     messages = []
     skipping = Binner(5, 0.1, classes=3, on_bad="skip", log=messages.append)
-    assert plain(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == wanted
+    assert plain(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == expected
     assert skipping.skipped == {case.split()[0]: 2}
     assert len(messages) == 1
     assert messages[0].startswith("Skipped: event 2 has the")

@@ -95,7 +95,7 @@ def test_bad_recordings_are_refused_before_the_first_step(file, tmp_path):
 
 # Text
 
-WANTED = [(0.5, 3, None), (0.75, 4, 1), RESET, (1e-3, 0, None), (2.0, None, 2)]
+EXPECTED = [(0.5, 3, None), (0.75, 4, 1), RESET, (1e-3, 0, None), (2.0, None, 2)]
 TEXTS = {
     "csv": "0.5,3\n0.75,4,1\n\n.001,0\n2,,2\n",
     "with a header": "time,unit,label\n0.5,3,\n0.75,4,1\nreset\n1e-3,0,\n2,,2\n",
@@ -113,7 +113,7 @@ TEXTS = {
 def test_csv_and_json_lines_give_the_same_events(text):
     for source in (io.StringIO(text), io.BytesIO(text.encode()), text.split("\n"), text.splitlines(keepends=True)):
         events = list(lines(source))
-        assert events[:5] == WANTED
+        assert events[:5] == EXPECTED
         assert set(map(str, events[5:])) <= {RESET}, "with an empty line at the end"
 
 

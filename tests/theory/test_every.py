@@ -46,10 +46,10 @@ def updated(case, grads, params, opt_state):
 def test_once_per_sequence_is_the_offline_gradient(rule, masked, case):
     mask = MASK if masked else None
     loss, grads = otpe.gradients(*case, mask, rule=rule)
-    wanted, wanted_state = updated(case, grads, case.params, OPTIMIZER.init(case.params))
+    expected, wanted_state = updated(case, grads, case.params, OPTIMIZER.init(case.params))
     params, opt_state, losses = learned(case, mask, rule=rule, every=STEPS)
     assert_differ(params, case.params)
-    assert_same(params, wanted)
+    assert_same(params, expected)
     assert_same(opt_state, wanted_state)
     weight = MASK.sum(1) if masked else np.ones(STEPS)
     assert losses.shape == (STEPS,)
@@ -88,10 +88,10 @@ def by_hand(case, rule, every, mask):
     ids=lambda x: None if isinstance(x, np.ndarray) else str(x),
 )
 def test_groups_of_steps_are_those_of_a_loop_by_hand(rule, traces, every, mask, case):
-    for actual, wanted in zip(
+    for actual, expected in zip(
         learned(case, mask, rule=rule, traces=traces, every=every), by_hand(case, rule, every, mask), strict=True
     ):
-        assert_same(actual, wanted)
+        assert_same(actual, expected)
 
 
 def test_an_update_at_every_step_is_the_default(case):

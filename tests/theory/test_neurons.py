@@ -95,16 +95,16 @@ def test_output_layer_of_ostl_and_otpe_is_exact(make):
 @pytest.mark.parametrize("make", [networks.one_cuba, networks.one_adaptive])
 def test_one_layer_of_ottt_is_bptt_without_the_reset(make):
     """For weights, and for leaks that all neurons share."""
-    wanted = autodiff(*live(make), detach_reset=(0,))
-    assert_same(learned(make, "ottt"), wanted)
-    assert_differ(wanted[1], exact(make)[1])
+    expected = autodiff(*live(make), detach_reset=(0,))
+    assert_same(learned(make, "ottt"), expected)
+    assert_differ(expected[1], exact(make)[1])
 
 
 @pytest.mark.parametrize("make", [networks.adaptive_below_cuba, networks.cuba_below_adaptive])
 def test_one_hidden_layer_of_otpe_is_bptt_without_the_reset_of_the_output(make):
-    wanted = autodiff(*live(make), detach_reset=(1,))[1][0]
-    assert_same(learned(make, "otpe")[1][0], wanted)
-    assert_differ(wanted, exact(make)[1][0])
+    expected = autodiff(*live(make), detach_reset=(1,))[1][0]
+    assert_same(learned(make, "otpe")[1][0], expected)
+    assert_differ(expected, exact(make)[1][0])
 
 
 # Statement 7, and the deep rules through the poles of current-based layers

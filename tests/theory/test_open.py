@@ -58,14 +58,14 @@ def test_every_loss_and_target_is_exact(loss, target, mask):
     """BPTT in chunks, RTRL and the oracle agree. Both forms of a local rule agree and are exact at the output."""
     net, params, spikes, _ = live(networks.membrane)
     case = net, params, spikes, TARGETS[target], mask
-    wanted = autodiff(*case, loss=loss)
-    assert_same(otpe.gradients(*case, rule="bptt", loss=loss, chunk=3), wanted)
-    assert_same(otpe.gradients(*case, rule="rtrl", loss=loss), wanted)
+    expected = autodiff(*case, loss=loss)
+    assert_same(otpe.gradients(*case, rule="bptt", loss=loss, chunk=3), expected)
+    assert_same(otpe.gradients(*case, rule="rtrl", loss=loss), expected)
     rule = "f-deep-otpe" if otpe.losses.named(loss).readout == "leaky" else "deep-otpe"
     whole, steps = (otpe.gradients(*case, rule=rule, loss=loss, form=form) for form in ("whole", "steps"))
     assert_same(steps, whole)
-    assert_same(whole[0], wanted[0])
-    assert_same(whole[1][-1], wanted[1][-1])
+    assert_same(whole[0], expected[0])
+    assert_same(whole[1][-1], expected[1][-1])
 
 
 def test_the_penalty_and_each_target_change_the_gradient():
@@ -142,10 +142,10 @@ def test_user_neurons_pass_the_check(neuron):
 
 
 def test_gradients_of_user_neurons_are_exact():
-    wanted = exact(networks.own)
-    assert_same(learned(networks.own, "bptt"), wanted)
-    assert_same(learned(networks.own, "rtrl"), wanted)
-    assert_same(learned(networks.own, "ostl")[1][-1], wanted[1][-1])
+    expected = exact(networks.own)
+    assert_same(learned(networks.own, "bptt"), expected)
+    assert_same(learned(networks.own, "rtrl"), expected)
+    assert_same(learned(networks.own, "ostl")[1][-1], expected[1][-1])
 
 
 @pytest.mark.parametrize(("rule", "traces"), [("otpe", "dense"), ("f-deep-otpe", "factored"), ("f-approx-deep-otpe", "dense")])  # fmt: skip
