@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import otpe
+from otpe import compile_cache
 from otpe.lab.signals import CtrlC
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
@@ -127,6 +128,9 @@ def _main(pressed: CtrlC, args: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name that this terminal cannot show is no reason to fail
     verb, *rest = [*args] or ["--help"]
+    if pressed.ends_process and compile_cache.FLAG not in rest:
+        compile_cache.enable()
+    rest = [word for word in rest if word != compile_cache.FLAG]
     if verb in ("-h", "--help"):
         print(usage())
         return 0
@@ -189,7 +193,8 @@ Online training of spiking neural networks.
 
 {verbs}
 
-`otpe VERB --help` lists the options of a verb, `otpe --version` the version."""
+`otpe VERB --help` lists the options of a verb, `otpe --version` the version.
+Compiled programs are kept for the next command. {compile_cache.FLAG}, or OTPE_COMPILATION_CACHE=off, turns this off."""
 
 
 def _no_memory(error: Exception) -> bool:

@@ -140,3 +140,12 @@ def clean(path: Path) -> None:
     """Remove what a killed process had begun to write. Only for a folder that is this process's own."""
     for partial in path.glob(".*.partial"):
         partial.unlink(missing_ok=True)
+
+
+def cache_home() -> Path:
+    """The folder for this user's caches: OTPE_CACHE, or `otpe` in the cache folder of the system.
+
+    Raises RuntimeError for a user without a home, as in some containers.
+    """
+    given = os.environ.get("OTPE_CACHE")
+    return Path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "otpe").expanduser()

@@ -37,8 +37,7 @@ Layout = tuple[tuple[int, ...], np.dtype]
 def home() -> Path | None:
     """Where caches go that belong beside no data: OTPE_CACHE, or the user's folder for such things."""
     try:
-        given = os.environ.get("OTPE_CACHE")
-        return Path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "otpe").expanduser()
+        return files.cache_home()
     except RuntimeError:  # a user without a home, as in some containers
         return _temporary()
 
