@@ -3,11 +3,11 @@
     python benchmarks/conv.py                            # 2×34×34 – conv 16 – conv 32 – 10, T 50, batch 32
     python benchmarks/conv.py --net pooled --batch 8
 
-Everyone gets the same weights and spikes, is checked against our rule of the same mathematics, and takes turns in
-random order, as in `benchmarks/rivals.py`. The scan is there twice: with XLA's convolution, as one would write it, and
-with the products of our own maps. Below the times: our OTTT and Approx OTPE as a ratio to each of the others, below 1
-where ours is faster, of wall time (medians) and of processor time (the best call), since the former says little on a
-machine that does other work as well.
+All contestants get the same weights and spikes. Each is checked against our rule of the same mathematics. They take
+turns in random order, as in `benchmarks/rivals.py`. The scan runs in two versions: with XLA's convolution, as one
+would write it, and with the products of our maps. The last table has the ratio of our OTTT and Approx OTPE to each
+other contestant. Below 1, ours is faster. Ratios are of wall time (medians) and processor time (best call): wall time
+says little on a machine that also does other work.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def live_problem(args: argparse.Namespace) -> tuple[otpe.Network, Problem]:
-    """Weights with which every layer spikes: the kernels twice as large, and the biases raised."""
+    """Return weights with which every layer spikes: kernels are twice as large and biases are raised."""
     neuron = otpe.LIF(LEAK, surrogate=otpe.fast_sigmoid(SLOPE))
     net = network((2, 34, 34), [(layer, neuron) for layer in NETS[args.net]])
     params = net.init(jax.random.key(0), jnp.float32)
@@ -80,7 +80,7 @@ def live_problem(args: argparse.Namespace) -> tuple[otpe.Network, Problem]:
     rates = [round(float(s.mean()), 4) for s in net.record(params, spikes)]
     print(f"{args.net}, T {args.steps}, batch {args.batch}, spike rate by layer", *rates)
     if not min(rates) > 0:
-        raise SystemExit("a layer is silent, so that a comparison would say nothing. Raise --rate.")
+        raise SystemExit("a layer is silent, so a comparison would be meaningless. Raise --rate.")
     kernels, biases = [np.asarray(p.kernel) for p in params], [np.asarray(p.bias) for p in params]
     return net, Problem(kernels, biases, spikes, labels, LEAK, slope=SLOPE)
 
@@ -133,7 +133,7 @@ def by_xla(layer: Any, params: Any, x: jax.Array) -> jax.Array:
 
 
 def spiking_jelly(net: otpe.Network, problem: Problem) -> list[Contestant]:
-    """Its OTTT. For the scale of the weights see `contestants/spiking_jelly.py`."""
+    """SpikingJelly's OTTT. `contestants/spiking_jelly.py` explains the scale of the weights."""
     import torch
     from contestants.in_torch import DEVICE, by_threads, data, forget_gradients
     from contestants.spiking_jelly import options
@@ -160,7 +160,7 @@ def spiking_jelly(net: otpe.Network, problem: Problem) -> list[Contestant]:
         functional.reset_net(model)
         trace = torch.zeros_like(spikes[0])
         for x in spikes:
-            trace = neurons[0].track_trace(x, trace, neurons[0].tau)  # else the first layer would see this step only
+            trace = neurons[0].track_trace(x, trace, neurons[0].tau)  # or the first layer would see only this step
             loss = nn.functional.cross_entropy(model([x, trace])[0], labels) / len(spikes)
             loss.backward()
         return loss
@@ -185,7 +185,7 @@ def in_torch(part: Any) -> Any:
 
 
 def clocked(run: Any, seconds: list[float]) -> Any:
-    """What `run` gives, and the processor time that it took, of all threads."""
+    """Return the result of `run` and the processor time of all its threads."""
     start = time.process_time()
     result = run()
     seconds.append(time.process_time() - start)

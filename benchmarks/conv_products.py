@@ -1,12 +1,12 @@
-"""The ways to make a convolution's three products on this device: forward, transposed to the inputs, and to the kernel.
-And the ways to pool.
+"""Compares ways to compute a convolution's three products on this device: forward, transposed to the inputs and to the
+kernel. Also compares ways to pool.
 
     python benchmarks/conv_products.py --steps 50 --batch 32
 
-`patches` are products of matrices, a block of samples at a time, as `ConvLayer` makes them on a CPU. `xla` is XLA's own
+`patches` are products of matrices for a block of samples at a time, as in `ConvLayer` on a CPU. `xla` is XLA's
 convolution. Each is measured for all samples at once, and in a loop over time steps, as an online rule needs it.
-Pooling is a sum of slices, as `PoolLayer` makes it, or XLA's `reduce_window`. Processor time is listed beside wall
-time, since the latter says little on a machine that does other work as well.
+Pooling is a sum of slices, as in `PoolLayer`, or XLA's `reduce_window`. Processor time is listed beside wall
+time, because wall time says little on a machine that also does other work.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""How fast data comes: Randman against direct evaluation, its share of a training step, recordings from disk and cache.
+"""Speed of data: Randman against direct evaluation, its share of a training step, recordings from disk and cache.
 
     python benchmarks/data.py --json benchmarks/results/data-cpu.json
     python benchmarks/data.py --root data/shd --json benchmarks/results/data-cpu.json
 
 randman      a mini-batch of 128 in the authors' protocol, drawn by look-up and by evaluating the formula, both jitted
-training     steps of 50-128-128-10, T 50, batch 128, inside one jitted scan: on one batch again and again, and on
-             batches drawn in every step. Their difference is what the data costs
+training     steps of 50-128-128-10, T 50, batch 128, inside one jitted scan: on the same batch at every step, and on
+             a new batch at every step. The difference is the cost of the data
 shapes       a mini-batch of 32 moving shapes, T 50, on 34 × 34 pixels
-recordings   with --root: all files there, read and binned; the same from the cache; and through tonic, if installed
+recordings   with --root: all files in it, read and binned; the same from the cache; and through tonic, if installed
 """
 
 import argparse
@@ -83,7 +83,7 @@ def shapes(args: argparse.Namespace) -> dict[str, float]:
 
 
 def direct_evaluation(a: Any, b: Any, c: Any, key: Any) -> Any:
-    """T-Randman's values as the formula has them: 10 classes × 1,000 points × 50 units × 3 dimensions × 1,000 sines."""
+    """Evaluate the formula of T-Randman: 10 classes × 1,000 points × 50 units × 3 dimensions × 1,000 sines."""
     for_x, for_choice = jax.random.split(key)
     x = jax.random.uniform(for_x, (10, POINTS, 3))
     f = jnp.arange(a.shape[-1])
@@ -107,7 +107,7 @@ def training(args: argparse.Namespace) -> dict[str, float]:
     net = otpe.dense([50, 128, 128, 10])
     params = net.init(jax.random.key(0))
     start = (params, OPTIMIZER.init(params))
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for encoding in ("time", "rate"):
         data = otpe.datasets.randman(encoding)
         one = data.batch(0, 0, BATCH)
@@ -119,13 +119,13 @@ def training(args: argparse.Namespace) -> dict[str, float]:
         for call in calls.values():
             jax.block_until_ready(call())
         times = {name: 1e3 * t.median / args.block for name, t in race(calls, args.seconds).items()}
-        found |= {f"{encoding}: a step {name}, ms": ms for name, ms in times.items()}
-        found[f"{encoding}: share of the data"] = 1 - times["on one batch"] / times["on fresh batches"]
-    return found
+        numbers |= {f"{encoding}: a step {name}, ms": ms for name, ms in times.items()}
+        numbers[f"{encoding}: share of the data"] = 1 - times["on one batch"] / times["on fresh batches"]
+    return numbers
 
 
 def block(net: Any, batch: Any, args: argparse.Namespace, data: Any, start: Any) -> Any:
-    """Training steps inside one scan, as a training loop runs them."""
+    """Run training steps inside one scan, as a training loop does."""
 
     def body(state: Any, step: Any) -> Any:
         params, opt_state = state
@@ -138,8 +138,8 @@ def block(net: Any, batch: Any, args: argparse.Namespace, data: Any, start: Any)
 
 
 def recordings(args: argparse.Namespace) -> dict[str, float]:
-    """Links to the files in a folder of our own, so that the cache is ours as well."""
-    found: dict[str, float] = {}
+    """Measure reading through links in a temporary folder, so that the user's cache is not used."""
+    numbers: dict[str, float] = {}
     paths = [path for split in ("train", "test") if (path := heidelberg.find(args.root, f"shd_{split}"))]
     if len(paths) < 2:
         raise SystemExit(f"{args.root} needs shd_train.h5 and shd_test.h5, or their zips; there is {paths}.")
@@ -152,16 +152,16 @@ def recordings(args: argparse.Namespace) -> dict[str, float]:
         for name in ("read, binned and kept, s", "from the cache, s"):
             began = time.perf_counter()
             read = [load(link) for link in links]
-            found[name] = time.perf_counter() - began
-        found["recordings"] = sum(len(part.labels) for part in read)
-        found["cache, MB"] = sum(path.stat().st_size for path in Path(own, "otpe-cache").iterdir()) / 1e6
+            numbers[name] = time.perf_counter() - began
+        numbers["recordings"] = sum(len(part.labels) for part in read)
+        numbers["cache, MB"] = sum(path.stat().st_size for path in Path(own, "otpe-cache").iterdir()) / 1e6
     if find_spec("tonic") and paths[1].suffix == ".h5":
-        found |= through_tonic(paths[1])
-    return found
+        numbers |= through_tonic(paths[1])
+    return numbers
 
 
 def through_tonic(path: Path) -> dict[str, float]:
-    """The test file, recording by recording, as tonic's datasets do it."""
+    """Read the test file recording by recording, as tonic's datasets do."""
     import h5py
     from tonic.io import make_structured_array
     from tonic.transforms import ToFrame
@@ -189,11 +189,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, help="a folder with shd_train.h5 and shd_test.h5, or their zips")
     parser.add_argument("--rule", default="otpe")
-    parser.add_argument("--precision", default="tf32", help="of matrix products, on a GPU")
+    parser.add_argument("--precision", default="tf32", help="precision of matrix products on a GPU")
     parser.add_argument("--block", type=int, default=50, help="training steps in one scan")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each contestant runs")
-    parser.add_argument("--skip-direct", action="store_true", help="leave out direct evaluation")
-    parser.add_argument("--only", nargs="+", choices=["shapes", "randman", "training"], help="these parts alone")
+    parser.add_argument("--skip-direct", action="store_true", help="omit direct evaluation")
+    parser.add_argument("--only", nargs="+", choices=["shapes", "randman", "training"], help="measure only these parts")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     return parser.parse_args()
 

@@ -4,13 +4,13 @@
 
 offline      one gradient and one update, by every rule, in tf32 and float32; a deeper network; four seeds under vmap
 online       one pass of 50 updates
-rivals       in the same run: `jax.grad` through a scan over time, our own plain backend, and OTPE step by step with a
+rivals       in the same run: `jax.grad` through a scan over time, our plain backend, and OTPE step by step with a
              trace per weight, which is what the published implementations do
 exactness    relative error of the three matrix products against float64, beside a native float32 product
 
-Every contestant is a jitted step with donated buffers, called in a loop as training does, without waiting in between.
-They take turns, round after round; reported are medians over rounds. Each gradient is held against the plain float32
-one before anything is timed.
+Every contestant is a jitted step with donated buffers, called in a loop as in training, without waiting in between.
+They take turns in every round. The results are medians over rounds. Each gradient is compared with the plain float32
+gradient before anything is timed.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from otpe.testing import oracles
 
 OPTIMIZER = optax.adamax(1e-3)
 SMALL, DEEP = (700, 512, 512, 20), (700, 512, 512, 512, 512, 20)
-AUTHORS = {"offline otpe": 25.3, "online otpe": 21.5}  # ms, their published code on an H200, measured elsewhere
+AUTHORS = {"offline otpe": 25.3, "online otpe": 21.5}  # ms: their published code on an H200, measured separately
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def problem(sizes: tuple[int, ...], rng: Any, args: argparse.Namespace, seeds: i
     net = otpe.dense(sizes)
     keys = jax.random.key(0) if seeds is None else jax.random.split(jax.random.key(0), seeds)
     params = net.init(keys) if seeds is None else jax.vmap(net.init)(keys)
-    # Inputs that drive every layer: a network that does not spike has nothing to compute.
+    # Inputs must make every layer spike: a silent network has nothing to compute.
     params = tuple(p._replace(kernel=args.gain * p.kernel) for p in params)
     spikes = jnp.asarray(rng.random((args.steps, args.batch, sizes[0])) < 0.2, jnp.uint8)
     labels = jnp.asarray(rng.integers(0, sizes[-1], args.batch))
@@ -104,7 +104,7 @@ def offline_step(sizes, rule, precision, rng, args, seeds=None):
         return total_error(jax.jit(gradients)(params, spikes, labels)[1], plain(params, spikes, labels)[1])
 
     if rule not in ("bptt", "otpe") or seeds or sizes != SMALL:
-        check = None  # the tests do it; here each would have to be compiled twice
+        check = None  # the tests check these rules; here each would be compiled twice
     return train_step(gradients, spikes, labels), (params, OPTIMIZER.init(params)), check
 
 
@@ -154,9 +154,11 @@ def copy(tree: Any) -> Any:
     return jax.tree.map(jnp.copy, tree)
 
 
-def total_error(given: Any, wanted: Any) -> float:
-    """‖given − wanted‖ / ‖wanted‖ over all weights together."""
-    a, b = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(t)]).astype(np.float64) for t in (given, wanted))
+def total_error(given: Any, expected: Any) -> float:
+    """‖given − expected‖ / ‖expected‖ over all weights together."""
+    a, b = (
+        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(t)]).astype(np.float64) for t in (given, expected)
+    )
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
@@ -165,7 +167,7 @@ def exactness(rng: Any) -> dict[str, dict[str, float]]:
     x = rng.random((rows, n_in)) < 0.2
     w, k = (rng.normal(size=shape).astype(np.float32) for shape in ((n_in, n_out), (rows, n_out)))
     x_64, w_64, k_64 = (a.astype(np.float64) for a in (x, w, k))
-    wanted = {"x W": x_64 @ w_64, "x against κ": x_64.T @ k_64, "m Wᵀ": k_64 @ w_64.T}
+    expected = {"x W": x_64 @ w_64, "x against κ": x_64.T @ k_64, "m Wᵀ": k_64 @ w_64.T}
     x_narrow = jnp.asarray(x, products.EXACT)
     table = {}
     for precision in ("float32", "tf32", "bf16"):
@@ -176,11 +178,11 @@ def exactness(rng: Any) -> dict[str, dict[str, float]]:
             "x against κ": jax.jit(partial(products.spikes_against, n_in=n_in))(x_narrow, parts),
             "m Wᵀ": jax.jit(partial(products.signal_times, engine=engine))(k, w),
         }
-        table[precision] = {name: oracles.relative_error(given[name], wanted[name]) for name in wanted}
+        table[precision] = {name: oracles.relative_error(given[name], expected[name]) for name in expected}
     x, w, k = (jnp.asarray(a, jnp.float32) for a in (x, w, k))
     with jax.default_matmul_precision("highest"):
         native = {"x W": x @ w, "x against κ": x.T @ k, "m Wᵀ": k @ w.T}
-    table["native float32"] = {name: oracles.relative_error(native[name], wanted[name]) for name in wanted}
+    table["native float32"] = {name: oracles.relative_error(native[name], expected[name]) for name in expected}
     return table
 
 
@@ -223,7 +225,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--gain", type=float, default=1.5, help="the paper's initial weights times this")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turn", type=float, default=100.0, help="milliseconds of one turn, at least two calls")
+    parser.add_argument("--turn", type=float, default=100.0, help="milliseconds of a turn of at least two calls")
     parser.add_argument("--skip-rivals", action="store_true")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     return parser.parse_args()

@@ -1,10 +1,10 @@
-"""An offline gradient over a long sequence, all at once and in chunks: memory as XLA plans it, time, and agreement.
+"""An offline gradient over a long sequence, at once and in chunks: memory as planned by XLA, time, and agreement.
 
     python benchmarks/long.py                                  # T 20,000, 128-256-256-10, batch 4
     python benchmarks/long.py --steps 1000 5000 20000 --json benchmarks/results/long-cpu.json
 
-The memory of the chunked gradient is that of one chunk, and one state per chunk. The per-step form needs neither: its
-state is the same after any number of steps.
+The chunked gradient needs memory for one chunk, and for one state per chunk. The per-step form needs neither: its
+state has the same size after any number of steps.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
     for steps in args.steps:
         spikes = jax.numpy.asarray(rng.random((steps, args.batch, args.sizes[0])) < 0.2)
         labels = jax.numpy.asarray(rng.integers(0, args.sizes[-1], args.batch))
-        wanted = None
+        expected = None
         for name, chunk in (("at once", steps), ("chunks", args.chunk)):
             gradients = jax.jit(partial(otpe.gradients, net, rule=args.rule, chunk=chunk))
             compiled = gradients.lower(params, spikes, labels).compile()
@@ -41,8 +41,8 @@ def main() -> None:
             start = time.perf_counter()
             given = jax.block_until_ready(compiled(params, spikes, labels))
             taken = time.perf_counter() - start
-            error = relative_error(given, wanted) if wanted else 0.0
-            wanted = given
+            error = relative_error(given, expected) if expected else 0.0
+            expected = given
             print(f"{steps:7}{name:>9}{working / 1e6:12.1f}{taken:9.2f}{error:16.1e}", flush=True)
             rows.append({"steps": steps, "how": name, "working_bytes": working, "seconds": taken, "error": error})
     if args.json:

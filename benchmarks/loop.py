@@ -1,13 +1,13 @@
-"""What the training loop costs over bare gradients and updates, evaluation aside.
+"""Cost of the training loop compared with bare gradients and updates, without evaluation.
 
     python benchmarks/loop.py                       # 2 cores: about three minutes
     python benchmarks/loop.py --json benchmarks/results/loop-cpu.json
 
-Three ways to learn from the same mini-batches, in turns, round after round:
-  bare     the shortest loop one would write: a jitted lax.scan over mini-batches, gradients, updates, losses
-  given    the same without making or gathering mini-batches: one is given and learned from again and again
-  otpe     otpe.train: blocks of steps, guards, metrics, progress. Off it are taken the time of evaluations (as long as
-           one takes alone) and what a run does once, whatever its length: last checkpoint, test, result ("finish")
+Three ways to learn from the same mini-batches take turns in every round:
+  bare     the shortest loop: a jitted lax.scan over mini-batches, gradients, updates, losses
+  given    the same without making or gathering mini-batches: it learns from one given mini-batch at every step
+  otpe     otpe.train: blocks of steps, guards, metrics, progress. Not counted: the time of evaluations (measured
+           separately) and the work done once per run: last checkpoint, test, result ("finish")
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     data: str
     mode: str
     seeds: int
-    steps: dict[str, int]  # mini-batches of a turn, for a second or so on either machine
+    steps: dict[str, int]  # mini-batches of a turn: about a second on either machine
 
 
 CASES = [
@@ -52,24 +52,24 @@ CASES = [
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "precision": args.precision, "cases": []}
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "precision": args.precision, "cases": []}
     print(f"{'milliseconds a mini-batch':46}{'given':>9}{'bare':>9}{'otpe':>9}{'otpe/bare':>11}{'finish':>9}")
     for case in CASES:
         steps = case.steps["cpu" if jax.default_backend() == "cpu" else "gpu"]
         row = measure(case, steps, args)
-        found["cases"].append({"case": case.name, "steps": steps, **row})
+        numbers["cases"].append({"case": case.name, "steps": steps, **row})
         print(
             f"{case.name:46}{row['given']:9.4g}{row['bare']:9.4g}{row['otpe']:9.4g}{row['over bare']:11.3f}"
             f"{row['finish']:9.4g}",
             flush=True,
         )
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def measure(case: Case, steps: int, args: argparse.Namespace) -> dict[str, Any]:
-    """Medians over rounds, in milliseconds, and the median of the ratios within a round."""
+    """Return medians over rounds in milliseconds, and the median of the ratios within a round."""
     splits, net = material(case.data)
     config = otpe.TrainConfig(
         rule=args.rule, mode=case.mode, steps=steps, seeds=case.seeds, eval_every=min(100, steps),
@@ -145,7 +145,7 @@ def ours(
             finishing.append(time.perf_counter() - began)
             return found
 
-        run.compile = lambda: None  # done
+        run.compile = lambda: None  # it is compiled already
         run._finish = partial(finish, run._finish)
         run._save = partial(finish, run._save)
         began = time.perf_counter()

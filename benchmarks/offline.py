@@ -1,14 +1,14 @@
-"""Time of one offline gradient, by rule, beside two rivals in the same run:
+"""Time of one offline gradient by rule, compared with two rivals in the same run:
 
-jax.grad     plain `jax.grad` through a `lax.scan` over time steps of the same network: what one writes by hand
-per step     the sum over time of our own per-step form with a dense trace per weight
+jax.grad     plain `jax.grad` through a `lax.scan` over time steps of the same network, as written by hand
+per step     the sum over time of our per-step form, with a dense trace per weight
 
     python benchmarks/offline.py                          # 700-512-512-20, T 50, batch 32
     python benchmarks/offline.py --sizes 50 128 128 10 --batch 128
 
-Every rival is checked to give the gradient it claims before it is timed. All take turns in random order, round after
-round, so that a slow moment of the machine hits all of them; reported are medians and their ratio to our BPTT. Prints a
-table and, with `--json FILE`, writes the numbers.
+The gradient of every rival is checked before it is timed. All take turns in random order in every
+round, so that a slow moment of the machine affects all of them. The results are medians and their ratio to our BPTT.
+Prints a table. With `--json FILE`, writes the numbers.
 """
 
 import argparse
@@ -44,13 +44,13 @@ def main() -> None:
     shuffle = np.random.default_rng(0)
     for _ in range(args.rounds):
         for name in shuffle.permutation(list(runs)):
-            seconds(runs[name], params, spikes, labels)  # leave what the one before did to the caches behind
+            seconds(runs[name], params, spikes, labels)  # warm-up: another contestant used the caches
             times[name].append(seconds(runs[name], params, spikes, labels))
     report(args, live, compile_seconds, {name: float(np.median(t)) for name, t in times.items()})
 
 
 def contestants(net: otpe.Network, rules: list[str], skip_per_step: bool) -> dict[str, Callable[..., Any]]:
-    """Each takes (params, spikes, labels). All jitted alike: none pays for checks that another does not."""
+    """Return functions of (params, spikes, labels). All are jitted alike, so none has extra cost for checks."""
     runs = {rule: jax.jit(partial(otpe.gradients, net, rule=rule)) for rule in rules}
     runs["jax.grad"] = jax.jit(partial(oracles.autodiff, net))
     if not skip_per_step:
@@ -103,7 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=0.2, help="share of input units that spike in a step")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rules", nargs="+", default=[r for r in otpe.rules() if r != "rtrl"])
-    parser.add_argument("--skip-per-step", action="store_true", help="leave out the slow rival")
+    parser.add_argument("--skip-per-step", action="store_true", help="omit the slow rival")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     args = parser.parse_args()
     args.rules = list(dict.fromkeys(["bptt", "otpe", *args.rules]))

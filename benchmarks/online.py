@@ -1,10 +1,10 @@
-"""Time of one online step (advance, gradient, Adamax update): dense against factored traces, and what "auto" takes.
+"""Time of one online step (advance, gradient, Adamax update): dense against factored traces, and the choice of "auto".
 
     python benchmarks/online.py                      # a grid of square layers, rule otpe
     python benchmarks/online.py --widths 512 --batches 128 --steps 50
 
-Dense traces move 2 · width² numbers per sample and step, whatever came before. Factored traces move 2 · steps · width
-and multiply (steps · batch) × width by width. This grid is what `traces="auto"` was chosen from; both give
+Dense traces move 2 · width² numbers per sample at every step. Factored traces move 2 · steps · width
+numbers and multiply (steps · batch) × width by width. The choice of `traces="auto"` is based on this grid. Both give
 the same gradient, which is checked before anything is timed.
 """
 
@@ -53,7 +53,7 @@ def measure(rule: str, width: int, batch: int, steps: int, budget: float) -> dic
     def learn(traces: str):
         return otpe.online_pass(net, params, opt_state, spikes, labels, rule=rule, optimizer=OPTIMIZER, traces=traces)
 
-    # Held against each other at weights that stay: while they move, rounding flips a spike sooner or later.
+    # Compare at fixed weights: when weights change, rounding flips a spike sooner or later.
     summed = [otpe.gradients(net, params, spikes, labels, rule=rule, form="steps", traces=kind) for kind in times]
     error = relative_error(*summed)
     for traces in times:
@@ -84,7 +84,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--steps", type=int, nargs="+", default=[20, 50, 200])
     parser.add_argument("--seconds", type=float, default=1.0, help="how long to repeat each point")
-    parser.add_argument("--max-gb", type=float, default=1.0, help="leave out points whose dense traces are larger")
+    parser.add_argument("--max-gb", type=float, default=1.0, help="omit points whose dense traces are larger")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     return parser.parse_args()
 

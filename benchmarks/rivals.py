@@ -1,15 +1,15 @@
-"""Ours and other libraries side by side: time of one mini-batch gradient (loss and gradient of every weight).
+"""Compares otpe with other libraries: time of one mini-batch gradient (loss and gradient of every weight).
 
     python benchmarks/rivals.py                                        # both sizes, whatever is installed
     python benchmarks/rivals.py --sizes 50 128 128 10 --rivals snntorch slax
-    python benchmarks/rivals.py --elsewhere braintrace=/path/to/python  # a library of another environment as well
+    python benchmarks/rivals.py --elsewhere braintrace=/path/to/python  # also a library of another environment
 
-All get the same weights and spikes, on the device in their own layout before the clock starts. Each is checked first:
-the gradient of every kernel, on a network whose layers all spike, against that of our rule of the same mathematics. One
-that gives something else is listed with its error, and gets no ratio. All take turns in random order, with a call that
-is not timed before each that is. After `--limit` seconds of calls one gets no more rounds; one whose first call alone
-took longer is spared the calls that are not timed. Reported are medians. A library that is not installed is left out
-with a line that says how to install it.
+All get the same weights and spikes, which are on the device in their layout before the clock starts. Each is checked
+first: the gradient of every kernel, on a network whose layers all spike, must equal that of our rule of the same
+mathematics. A library with another result is listed with its error and gets no ratio. All take turns in random order.
+A warm-up call precedes each timed call. After `--limit` seconds of calls, a library gets no more rounds. If its first
+call alone takes longer, it has no warm-up calls. The results are medians. A library that is not installed is omitted,
+and a line says how to install it.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from contestants.elsewhere import Elsewhere
 import otpe
 from otpe.testing import oracles
 
-TOLERANCE = 1e-3  # float32; one spike that falls on the other side of the threshold costs about 1e-4
+TOLERANCE = 1e-3  # for float32: one spike on the other side of the threshold changes about 1e-4
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     results = []
     for sizes in args.sizes:
         results.append(measure(args, sizes))
-        if args.json:  # after each, so that a run cut short leaves what it has
+        if args.json:  # after each size, so that an interrupted run leaves its results
             args.json.write_text(json.dumps({"machine": machine(), "runs": results}, indent=1) + "\n")
 
 
@@ -52,7 +52,7 @@ def measure(args: argparse.Namespace, sizes: list[int]) -> dict[str, Any]:
     theirs, versions, absent, others = gather(args, problem)
     rows = {c.name: first_call(c) for c in (*ours, *theirs)}
     if broken := [rows[c.name]["error"] for c in ours if "error" in rows[c.name]]:
-        raise SystemExit(f"ours did not run, so that there is nothing to compare with: {broken[0]}")
+        raise SystemExit(f"ours did not run, so there is nothing to compare with: {broken[0]}")
     check(rows, ours)
     race([c for c in (*ours, *theirs) if "error" not in rows[c.name]], rows, args)
     compare(rows)
@@ -74,16 +74,14 @@ def live_problem(args: argparse.Namespace, sizes: list[int]) -> tuple[Problem, l
     spikes = (rng.random((args.steps, args.batch, sizes[0])) < args.rate).astype(np.float32)
     rates = [round(float(s.mean()), 4) for s in net.record(params, spikes)]
     if not min(rates) > 0:
-        raise SystemExit(
-            f"a layer is silent, so that a comparison would say nothing: {rates}. Raise --rate or --batch."
-        )
+        raise SystemExit(f"a layer is silent, so a comparison would be meaningless: {rates}. Raise --rate or --batch.")
     kernels, biases = [np.asarray(p.kernel) for p in params], [np.asarray(p.bias) for p in params]
     labels = rng.integers(0, sizes[-1], args.batch)
     return Problem(kernels, biases, spikes, labels, net.neurons[0].leak), rates
 
 
 def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant], dict, dict, list[Elsewhere]]:
-    """The rivals' contestants, versions of what runs, reasons of what does not, and processes to end."""
+    """Return the contestants, versions of libraries that run, reasons for those that do not, and processes to end."""
     made, versions, absent, others = [], {"otpe": otpe.__version__, "jax": jax.__version__}, {}, []
     for name in args.rivals:
         library = RIVALS[name]
@@ -94,7 +92,7 @@ def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant]
             made += library.contestants(problem)
             versions[library.package] = library.version()
         except Exception as error:
-            absent[name] = said(error)
+            absent[name] = summary(error)
     for name, python in args.elsewhere:
         try:
             others.append(Elsewhere(name, python, problem))
@@ -102,7 +100,7 @@ def gather(args: argparse.Namespace, problem: Problem) -> tuple[list[Contestant]
             made += there
             versions[f"{name}, elsewhere"] = version
         except Exception as error:
-            absent[f"{name}, elsewhere"] = said(error)
+            absent[f"{name}, elsewhere"] = summary(error)
     return made, versions, absent, others
 
 
@@ -115,18 +113,18 @@ def first_call(contestant: Contestant) -> dict[str, Any]:
         row["first_call_seconds"] = time.perf_counter() - start
         row["kernels"] = contestant.kernels(result)
     except Exception as error:
-        row["error"] = said(error)
+        row["error"] = summary(error)
     return row
 
 
 def check(rows: dict[str, dict], ours: list[Contestant]) -> None:
-    """Relative error of each kernel's gradient against ours of the same rule."""
+    """Set the relative error of each kernel's gradient, compared with our same rule."""
     for name, row in rows.items():
         if "error" in row or name in [c.name for c in ours]:
             continue
         pairs = zip(row["kernels"], rows[f"otpe {row['rule']}"]["kernels"], strict=True)
-        row["relative_errors"] = [oracles.relative_error(given, wanted) for given, wanted in pairs]
-        row["same"] = bool(max(row["relative_errors"]) < TOLERANCE)  # False on NaN too
+        row["relative_errors"] = [oracles.relative_error(given, expected) for given, expected in pairs]
+        row["same"] = bool(max(row["relative_errors"]) < TOLERANCE)  # also False for NaN
 
 
 def race(contestants: list[Contestant], rows: dict[str, dict], args: argparse.Namespace) -> None:
@@ -138,7 +136,7 @@ def race(contestants: list[Contestant], rows: dict[str, dict], args: argparse.Na
         for i in shuffle.permutation(len(contestants)):
             c = contestants[i]
             if spent[c.name] < args.limit:
-                very_slow = rows[c.name]["first_call_seconds"] > args.limit  # what the one before did is lost in it
+                very_slow = rows[c.name]["first_call_seconds"] > args.limit  # so long a call needs no warm-up
                 warm_up = 0.0 if very_slow else seconds(c)
                 timed = seconds(c)
                 spent[c.name] += warm_up + timed
@@ -176,24 +174,24 @@ def report(rows: dict[str, dict], absent: dict[str, str]) -> None:
         print(f"{name:40}{why}")
 
 
-def said(error: Exception) -> str:
+def summary(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip() or 'no message'}"[:300]
 
 
 def machine() -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = {"device": jax.devices()[0].device_kind, "machine": platform.machine(), "cores": cores}
-    found |= {"python": platform.python_version(), "numpy": np.__version__}
+    about = {"device": jax.devices()[0].device_kind, "machine": platform.machine(), "cores": cores}
+    about |= {"python": platform.python_version(), "numpy": np.__version__}
     if importlib.util.find_spec("torch"):
         import torch
 
-        found |= {"torch": torch.__version__, "torch_threads": cores}
-    return found
+        about |= {"torch": torch.__version__, "torch_threads": cores}
+    return about
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", action="append", help="units, input to output; may be repeated")
+    parser.add_argument("--sizes", type=int, nargs="+", action="append", help="units of all layers; can be repeated")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rate", type=float, default=0.2, help="share of input units that spike in a step")

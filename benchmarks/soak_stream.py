@@ -1,13 +1,13 @@
-"""A long life of a streaming learner, learning at every step: does its memory grow, do its numbers stay finite?
+"""A long life of a streaming learner that learns at every step. Does its memory grow? Do its numbers stay finite?
 
     python benchmarks/soak_stream.py --json benchmarks/results/soak-cpu.json     # 2 cores: about a quarter of an hour
     python benchmarks/soak_stream.py --lives 50-128-128-10:100000 700-512-512-20:10000
 
-Leak 0.999, sequences of 1,056 steps. Most steps come in blocks, some by themselves. After a tenth of its life, when all
-programs are compiled and have run often, resident memory is looked at 40 times. It has grown if the median of the last
-quarter is more than 2 MiB above that of the first: allocators take and give back some hundred KiB, and a step that left
-behind no more than one small object (100 bytes) would make 90 MB of a million steps. A layer that has not spiked
-since then proves nothing, and is wrong too. The exit status is 1 if anything is.
+Leak 0.999, sequences of 1,056 steps. Most steps come in blocks, some come singly. After a tenth of its life, when all
+programs are compiled and have run often, resident memory is measured 40 times. It has grown if the median of the last
+quarter is more than 2 MiB above that of the first. Allocators take and return some hundred KiB, and a leak of one
+small object (100 bytes) per step would give 90 MB in a million steps. A layer that has not spiked
+since then proves nothing and counts as an error too. The exit status is 1 if there is any error.
 """
 
 import argparse
@@ -26,23 +26,29 @@ import otpe
 from otpe.stream.page.live_state import resident
 
 LEAK = 0.999
-BLOCK, ONES = 128, 4  # steps of a round: so many in a block, so many by themselves
-ROUNDS = 8  # of a sequence
-RATE = 1e-5  # of learning. A larger one, or no end to a sequence, and the outputs fall silent by and by
-WARM = 0.1  # of a life, and at least four sequences
+BLOCK, ONES = 128, 4  # steps of a round: in one block, and single ones
+ROUNDS = 8  # rounds of a sequence
+RATE = 1e-5  # learning rate. With a larger rate, or without resets, the outputs slowly become silent
+WARM = 0.1  # share of a life before memory is measured: at least four sequences
 POINTS = 40
-LIMIT = 2048  # KiB
+LIMIT = 2048  # KiB of growth
 
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "rule": args.rule, "leak": LEAK, "limit_kib": LIMIT, "lives": []}
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {
+        "device": jax.devices()[0].device_kind,
+        "rule": args.rule,
+        "leak": LEAK,
+        "limit_kib": LIMIT,
+        "lives": [],
+    }
     print(f"{'network':>18}{'steps':>10}{'steps/s':>9}{'learner MB':>12}{'resident MB':>13}{'grown KiB':>11}")
-    for said in args.lives:
-        sizes, steps = network_and_steps(said)
+    for text in args.lives:
+        sizes, steps = network_and_steps(text)
         row = life(sizes, steps, args.rule)
-        found["lives"].append(row)
+        numbers["lives"].append(row)
         print(
             f"{row['network']:>18}{steps:10,}{row['steps_per_second']:9.0f}{row['learner_bytes'] / 1e6:12.1f}"
             f"{row['resident_kib'][-1] / 1e3:13.0f}{row['grown_kib']:11.0f}",
@@ -50,13 +56,13 @@ def main() -> None:
             flush=True,
         )
         if args.json:
-            args.json.write_text(json.dumps(found, indent=1) + "\n")
-    if any(row["wrong"] for row in found["lives"]):
+            args.json.write_text(json.dumps(numbers, indent=1) + "\n")
+    if any(row["wrong"] for row in numbers["lives"]):
         sys.exit(1)
 
 
 def life(sizes: list[int], steps: int, rule: str) -> dict[str, Any]:
-    """What became of it."""
+    """Run one life and return the measurements."""
     learner = otpe.StreamLearner(otpe.dense(sizes, leak=LEAK), rule, optax.adamax(RATE))
     begin, rng, wrong = learner.bytes, np.random.default_rng(0), set[str]()
     sequence = ROUNDS * (BLOCK + ONES)
@@ -94,16 +100,16 @@ def life(sizes: list[int], steps: int, rule: str) -> dict[str, Any]:
 
 
 def one_round(learner: otpe.StreamLearner, rng: np.random.Generator) -> tuple[list[float], np.ndarray]:
-    """Losses, and spike rates of the layers. All of one class: more spikes of the inputs that stand for it."""
+    """Learn one round of a single class, whose inputs spike more. Return losses and spike rates of the layers."""
     units, classes = learner.net.layers[0].in_shape[0], learner.net.classes
     label = int(rng.integers(classes))
     xs = rng.random((BLOCK + ONES, units)) < np.where(np.arange(units) % classes == label, 0.4, 0.08)
-    told = learner.learn_many(xs[:BLOCK], label)
-    return [*told.losses.tolist(), *(learner.learn_one(x, label) for x in xs[BLOCK:])], told.rates.mean(0)
+    result = learner.learn_many(xs[:BLOCK], label)
+    return [*result.losses.tolist(), *(learner.learn_one(x, label) for x in xs[BLOCK:])], result.rates.mean(0)
 
 
 def finite(learner: otpe.StreamLearner) -> set[str]:
-    memory = learner._memory  # what it keeps, traces and all
+    memory = learner._memory  # the complete state, including traces
     return {
         f"{name} are not finite"
         for name in ("params", "opt_state", "state", "scores")
@@ -116,12 +122,12 @@ def resident_kib() -> int:
     return (resident() or 0) // 1024
 
 
-def network_and_steps(said: str) -> tuple[list[int], int]:
-    sizes, _, steps = said.partition(":")
+def network_and_steps(text: str) -> tuple[list[int], int]:
+    sizes, _, steps = text.partition(":")
     try:
         return [int(n) for n in sizes.split("-")], int(steps)
     except ValueError:
-        sys.exit(f"--lives is {said!r}, expected a network and its steps, such as 50-128-128-10:1000000.")
+        sys.exit(f"--lives is {text!r}, expected a network and its steps, such as 50-128-128-10:1000000.")
 
 
 def arguments() -> argparse.Namespace:

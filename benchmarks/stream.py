@@ -1,12 +1,12 @@
-"""How fast a streaming learner is that learns at every step of one stream, how late its answers come, and the floor.
+"""Speed and latency of a streaming learner that learns at every step of one stream, compared with a lower bound.
 
     python benchmarks/stream.py                  # 2 cores: about three minutes
     python benchmarks/stream.py --json benchmarks/results/stream-cpu.json --docs docs/benchmarks.md
 
-`learn_one` is timed call by call, `learn_many` in blocks of 128 steps. The floor: whatever the learner keeps (weights,
-optimizer, membranes, traces) is read once and written once at every step, at the rate at which this machine reads,
-multiplies and writes numbers in place with all cores, measured in the same run: over as many bytes as the learner has,
-which the caches may hold, and over far more than they hold.
+`learn_one` is timed per call, `learn_many` in blocks of 128 steps. The lower bound ("floor"): the learner's state
+(weights, optimizer, membranes, traces) is read once and written once at every step, at the rate at which this machine
+reads, multiplies and writes numbers in place with all cores. The rate is measured in the same run: for as many bytes as
+the state has, which may fit into the caches, and for far more bytes than fit.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import otpe
 
 SMALL, LARGE = (50, 128, 128, 10), (700, 512, 512, 20)
 BLOCK = 128
-BEYOND = 256 << 20  # bytes that no cache of ours holds
+BEYOND = 256 << 20  # bytes: more than any cache of our machines
 BEGIN, END = "<!-- benchmarks/stream.py: begin -->\n", "<!-- end -->\n"
 
 
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     sizes: tuple[int, ...]
     rule: str
     how: str
-    wanted: int | None = None  # steps a second
+    wanted: int | None = None  # steps per second
 
 
 CASES = [
@@ -47,17 +47,22 @@ CASES = [
 
 def main() -> None:
     args = arguments()
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "cores": os.cpu_count(), "beyond": bandwidth(BEYOND), "rows": []}
-    print("\n".join(lines(found)), flush=True)
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {
+        "device": jax.devices()[0].device_kind,
+        "cores": os.cpu_count(),
+        "beyond": bandwidth(BEYOND),
+        "rows": [],
+    }
+    print("\n".join(lines(numbers)), flush=True)
     for case in CASES:
         if args.only in ("", "-".join(map(str, case.sizes))):
-            found["rows"].append(measure(case, args.seconds, found["beyond"]))
-            print(lines(found)[-1], flush=True)
+            numbers["rows"].append(measure(case, args.seconds, numbers["beyond"]))
+            print(lines(numbers)[-1], flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
     if args.docs:
-        args.docs.write_text(refreshed(args.docs.read_text(), found))
+        args.docs.write_text(refreshed(args.docs.read_text(), numbers))
 
 
 def measure(case: Case, seconds: float, beyond: float) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def measure(case: Case, seconds: float, beyond: float) -> dict[str, Any]:
 
 
 def timed(learner: otpe.StreamLearner, how: str, xs: np.ndarray, labels: np.ndarray, seconds: float) -> list[float]:
-    """Seconds of each call, of which the first few are not counted."""
+    """Return the seconds of each call, without the first few."""
 
     def one(i: int) -> None:
         learner.learn_one(xs[i % BLOCK], labels[i % BLOCK])
@@ -100,7 +105,7 @@ def timed(learner: otpe.StreamLearner, how: str, xs: np.ndarray, labels: np.ndar
 
 
 def parts(learner: otpe.StreamLearner) -> dict[str, int]:
-    """Bytes of all that it keeps."""
+    """Return the bytes of each part of the state."""
     memory = learner._memory
     return {
         name: sum(leaf.nbytes for leaf in jax.tree.leaves(getattr(memory, name)))
@@ -109,10 +114,10 @@ def parts(learner: otpe.StreamLearner) -> dict[str, int]:
 
 
 def bandwidth(size: int, seconds: float = 0.3) -> float:
-    """Bytes a second, read and written, of numbers that are multiplied in place: each core has its own, all at once."""
+    """Return bytes read and written per second when all cores at once multiply separate numbers in place."""
     cores = os.cpu_count() or 1
     arrays = [np.ones(max(1, size // cores // 4), np.float32) for _ in range(cores)]
-    times = max(1, (32 << 20) // max(1, size))  # long enough for a clock
+    times = max(1, (32 << 20) // max(1, size))  # long enough to be timed
 
     def work(array: np.ndarray) -> None:
         for _ in range(times):
@@ -129,28 +134,28 @@ def bandwidth(size: int, seconds: float = 0.3) -> float:
     return best
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """A table for the docs."""
+def lines(numbers: dict[str, Any]) -> list[str]:
+    """Return the table for the docs."""
     top = [
-        f"{found['cores']} cores, jax {found['jax']}, {found['beyond'] / 1e9:.0f} GB/s beyond the caches."
-        f" `{found['command']}`",
+        f"{numbers['cores']} cores, jax {numbers['jax']}, {numbers['beyond'] / 1e9:.0f} GB/s beyond the caches."
+        f" `{numbers['command']}`",
         "",
         "| | call | steps/s (asked for) | p50, p99, worst µs a call | MB moved a step | floor µs (beyond caches) "
         "| × floor |",
         "|---|---|---|---|---|---|---|",
     ]
-    return top + [line(row) for row in found["rows"]]
+    return top + [line(row) for row in numbers["rows"]]
 
 
-def refreshed(page: str, found: dict[str, Any]) -> str:
-    """The page with this table in place of the one it has."""
+def refreshed(page: str, numbers: dict[str, Any]) -> str:
+    """Return the page with its table replaced."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(
             f"the page has no place for the table, expected a line {BEGIN.strip()} and a line {END.strip()}."
         )
-    return before + BEGIN + "\n".join(lines(found)) + "\n" + END + after
+    return before + BEGIN + "\n".join(lines(numbers)) + "\n" + END + after
 
 
 def line(row: dict[str, Any]) -> str:

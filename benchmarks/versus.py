@@ -1,4 +1,4 @@
-"""Two versions of the source do the same work in turns, in one run: how fast is the new one, as a share of the old one?
+"""Two versions of the source do the same work in turns. Prints the speed of the new one relative to the old one.
 
     git worktree add ../old some-commit
     python benchmarks/versus.py ../old/src src                                # all cases: about ten minutes
@@ -6,9 +6,9 @@
     python benchmarks/versus.py ../old/src src --cases offline --batch 128    # gradients of mini-batches, by rule
     python benchmarks/versus.py ../old/src src --cases online --seconds 1     # an optimizer update per time step
 
-Each version lives in a process of its own, and only one of them works at a time. A round is a fraction of a second, and
-the order changes from round to round, so that both meet the same disturbances. What is printed is the median over the
-rounds of new / old, in steps per second, with its quartiles. A step is a time step of a stream, or a mini-batch.
+Each version has its own process, and only one of them works at a time. A round is a fraction of a second, and
+the order changes from round to round, so that disturbances affect both alike. The result is the median over the
+rounds of new / old, in steps per second, with its quartiles. A step is a time step of a stream or a mini-batch.
 """
 
 import argparse
@@ -42,7 +42,7 @@ STEPS = 50  # time steps of a mini-batch
 def main() -> None:
     args = arguments()
     workers = {name: start(src, args.batch) for name, src in (("old", args.old), ("new", args.new))}
-    found = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
+    numbers = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
     for case in CASES:
         if not case.startswith(args.cases):
             continue
@@ -58,10 +58,10 @@ def main() -> None:
                 speeds[name].append(speed)
         low, ratio, high = quartiles(ratios)
         old, new = (quartiles(speeds[name])[1] for name in ("old", "new"))
-        found["cases"][case] = {"ratio": ratio, "quartiles": [low, high], "old": old, "new": new}
+        numbers["cases"][case] = {"ratio": ratio, "quartiles": [low, high], "old": old, "new": new}
         print(f"{case:18} new/old {ratio:.3f}  ({low:.3f} to {high:.3f})  {old:,.0f} -> {new:,.0f} steps/s", flush=True)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(numbers, indent=1) + "\n")
     for worker in workers.values():
         worker.stdin.close()
         worker.wait()
@@ -71,9 +71,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, help="the src folder of the old version")
     parser.add_argument("new", type=Path, help="the src folder of the new version")
-    parser.add_argument("--cases", default="", help=f"those that begin so: {', '.join(CASES)}")
+    parser.add_argument("--cases", default="", help=f"cases that start with these names: {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a round")
+    parser.add_argument("--seconds", type=float, default=0.5, help="seconds of a round")
     parser.add_argument("--batch", type=int, default=32, help="samples of a mini-batch, offline and online")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
@@ -81,7 +81,7 @@ def arguments() -> argparse.Namespace:
 
 def start(src: Path, batch: int) -> Any:
     if not (src / "otpe").is_dir():
-        raise SystemExit(f"{src} has no otpe in it, expected the src folder of a version.")
+        raise SystemExit(f"{src} contains no otpe, expected the src folder of a version.")
     environment = {**os.environ, "PYTHONPATH": str(src.resolve())}
     command = [sys.executable, __file__, "--worker", str(batch)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -94,12 +94,12 @@ def ask(worker: Any, case: str, seconds: float) -> float:
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    found = sorted(values)
-    return found[len(found) // 4], found[len(found) // 2], found[3 * len(found) // 4]
+    ordered = sorted(values)
+    return ordered[len(ordered) // 4], ordered[len(ordered) // 2], ordered[3 * len(ordered) // 4]
 
 
 def work(batch: int) -> None:
-    """One of the two processes: a line asks for a round, and is answered by its steps per second."""
+    """Run one of the two processes. Each input line requests a round; the answer is its steps per second."""
     rounds: dict[str, Callable[[float], float]] = {}
     for line in sys.stdin:
         case, seconds = line.split()
@@ -172,7 +172,7 @@ def learner(how: str, sizes: tuple[int, ...]) -> Callable[[float], float]:
 
 
 def stream() -> Callable[[float], float]:
-    """`otpe stream t-randman`, as long as it says itself that it took, so without compilation."""
+    """Run `otpe stream t-randman`. Its reported time excludes compilation."""
     from otpe.lab.settings import StreamConfig
     from otpe.stream.session import run
 

@@ -1,7 +1,7 @@
 """Writes docs/cli.md, the reference of the command line: python docs/make_cli_reference.py
 
-A setting is a field of a dataclass, and the string behind it says what it does: `otpe VERB --help` shows the same.
-Python does not keep those strings, nor the comments that group the fields, so both are read from the source.
+A setting is a field of a dataclass. The string after it describes it: `otpe VERB --help` shows the same text.
+Python keeps neither these strings nor the comments that group the fields, so both are read from the source.
 """
 
 import ast
@@ -31,14 +31,14 @@ This page is made from the settings by `python docs/make_cli_reference.py`; do n
 
 
 class Note(NamedTuple):
-    """What the source says about a field."""
+    """The description of a field in the source."""
 
     text: str
-    group: str  # the comment above it, or above one of those before it
+    group: str  # the comment above it, or above an earlier field
 
 
 def reference() -> str:
-    """The page."""
+    """Return the text of the page."""
     return "\n".join([OPENING, *(section(name, verb) for name, verb in VERBS.items())])
 
 
@@ -62,12 +62,12 @@ def section(name: str, verb: Verb) -> str:
 def row(field: Any, kind: Any, text: str) -> str:
     option = f"`{field.name.upper()}`" if positional(kind) else f"`--{field.name.replace('_', '-')}`"
     listed = ", ".join(f"`{choice}`" for choice in choices(kind))
-    said = f"{text} Choices: {listed}." if listed else text
-    return f"| {option} | {default(field.default)} | {said.replace('|', chr(92) + '|')} |"
+    described = f"{text} Choices: {listed}." if listed else text
+    return f"| {option} | {default(field.default)} | {described.replace('|', chr(92) + '|')} |"
 
 
 def default(value: Any) -> str:
-    """As it would be typed."""
+    """Return the value as a user types it."""
     if value is MISSING:
         return "required"
     if value is None:
@@ -78,10 +78,10 @@ def default(value: Any) -> str:
 
 
 def choices(kind: Any) -> tuple[str, ...]:
-    """Of a Literal, or of a tuple of them."""
+    """Return the choices of a Literal, or of a tuple of Literals."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next((found for part in get_args(kind) if (found := choices(part))), ())
+    return next((nested for part in get_args(kind) if (nested := choices(part))), ())
 
 
 def positional(kind: Any) -> bool:
@@ -89,8 +89,8 @@ def positional(kind: Any) -> bool:
 
 
 def notes(config: type) -> dict[str, Note]:
-    """Of every field, those of the base classes first."""
-    found: dict[str, Note] = {}
+    """Return the note of every field: fields of base classes first."""
+    described: dict[str, Note] = {}
     for kind in reversed(config.__mro__[:-1]):
         lines = inspect.getsource(kind).splitlines()
         group, body = "", class_body("\n".join(lines))
@@ -100,8 +100,8 @@ def notes(config: type) -> dict[str, Note]:
             before = lines[body[i - 1].end_lineno : statement.lineno - 1]
             comments = [line.strip(" #") for line in before if line.strip().startswith("#")]
             group = " ".join(comments) or group
-            found[statement.target.id] = Note(" ".join(ast.literal_eval(following.value).split()), group)
-    return found
+            described[statement.target.id] = Note(" ".join(ast.literal_eval(following.value).split()), group)
+    return described
 
 
 def class_body(source: str) -> list[ast.stmt]:

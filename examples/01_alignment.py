@@ -15,16 +15,16 @@ RULES = [name for name in otpe.rules() if name not in ("bptt", "rtrl")]
 
 
 def main() -> None:
-    cosine = np.zeros((SEEDS, len(RULES), len(SIZES)))  # the layers, then the whole model
+    cosine = np.zeros((SEEDS, len(RULES), len(SIZES)))  # one value per layer, then one for the whole model
     size = np.zeros_like(cosine)
     with tqdm(total=SEEDS * len(RULES), desc="gradients", unit="rule", disable=None) as bar:
         for seed in range(SEEDS):
             case = scenario(SIZES, steps=50, batch=32, leak=0.9526, surrogate=otpe.fast_sigmoid(25.0), seed=seed)
             assert_live(case)
             for i, name in enumerate(RULES):
-                found = otpe.alignment(*case, rules=(name,))[name]
-                cosine[seed, i] = [*(layer.kernel for layer in found.layers), found.model]
-                size[seed, i] = [*(layer.kernel for layer in found.size), found.model_size]
+                result = otpe.alignment(*case, rules=(name,))[name]
+                cosine[seed, i] = [*(layer.kernel for layer in result.layers), result.model]
+                size[seed, i] = [*(layer.kernel for layer in result.size), result.model_size]
                 bar.update()
 
     rates = [f"{float(s.mean()):.2f}" for s in case.net.record(case.params, case.spikes)]

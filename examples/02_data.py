@@ -18,7 +18,7 @@ optimizer = optax.adamax(4e-3)
 
 @jax.jit
 def block(data, params, opt_state, first):
-    """BLOCK training steps. The dataset is an argument, so its tables are no constants of the program."""
+    """Run BLOCK training steps. The dataset is an argument, so its tables are not constants in the program."""
 
     def step(state, i):
         params, opt_state = state
@@ -32,7 +32,7 @@ def block(data, params, opt_state, first):
 
 params = net.init(jax.random.key(0))
 opt_state = optimizer.init(params)
-unseen = data.batch(seed=1, step=0, size=1000)  # another seed: other points of the same manifolds
+unseen = data.batch(seed=1, step=0, size=1000)  # another seed gives other points of the same manifolds
 print("steps   loss   accuracy on unseen points")
 for first in range(0, 10 * BLOCK, BLOCK):
     (params, opt_state), losses = block(data, params, opt_state, first)

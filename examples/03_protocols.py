@@ -1,9 +1,9 @@
-"""What makes Randman hard: the same manifolds, standardised by every mini-batch (as the authors do) or once.
+"""What makes Randman hard: the same manifolds, standardised in every mini-batch (as the authors do) or once.
 
     python examples/03_protocols.py                     # 8,000 steps, 4 networks: minutes on a GPU, hours on a CPU
     python examples/03_protocols.py --steps 500 --rules otpe ostl
 
-Accuracy on mini-batches before the network learns from them, so on points it has never seen: mean of the last eighth.
+Accuracy is measured on mini-batches before the network learns from them, so on new points: mean of the last eighth.
 """
 
 import argparse
@@ -23,7 +23,7 @@ OPTIMIZER = optax.adamax(1e-3)
 def main() -> None:
     args = arguments()
     net = otpe.dense([50, 128, 128, 10])
-    found = {"device": jax.devices()[0].device_kind, "steps": args.steps, "networks": args.networks, "accuracy": {}}
+    numbers = {"device": jax.devices()[0].device_kind, "steps": args.steps, "networks": args.networks, "accuracy": {}}
     print(f"{'':30}" + "".join(f"{rule:>14}" for rule in args.rules))
     for encoding in ("time", "rate"):
         for standardize, seeds in (("batch", args.manifolds), ("fixed", args.manifolds[:1])):
@@ -31,14 +31,14 @@ def main() -> None:
                 data = otpe.datasets.randman(encoding, standardize=standardize, seed=seed)
                 row = {rule: accuracy(net, data, rule, args) for rule in args.rules}
                 name = f"{encoding[0].upper()}-Randman, {standardize}, manifolds {seed}"
-                found["accuracy"][name] = row
+                numbers["accuracy"][name] = row
                 print(f"{name:30}" + "".join(f"{np.mean(a):14.3f}" for a in row.values()), flush=True)
                 if args.json:
-                    args.json.write_text(json.dumps(found, indent=1) + "\n")
+                    args.json.write_text(json.dumps(numbers, indent=1) + "\n")
 
 
 def accuracy(net: otpe.Network, data: otpe.datasets.Dataset, rule: str, args: argparse.Namespace) -> list[float]:
-    """Of every network: mean over the last block of steps."""
+    """Return the accuracy of every network: the mean over the last block of steps."""
     block = args.steps // 8
 
     @jax.jit

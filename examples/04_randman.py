@@ -5,8 +5,9 @@
     python examples/04_randman.py online t-randman --steps 5000       # with a search for the learning rate of each rule
     python examples/04_randman.py online t-randman --steps 60 --search-steps 20 --manifolds 0 --networks 2 --hidden 16
 
-Every run has its folder below --out, and what was stopped goes on where it was when the same command is given again.
-`last` is the mean validation accuracy over the last eighth of the run; `test` is that of the best validation.
+Every run has its folder below --out. Repeat the same command to resume runs that were stopped.
+`last` is the mean validation accuracy over the last eighth of the run. `test` is the test accuracy of the parameters
+with the best validation accuracy.
 """
 
 import argparse
@@ -26,32 +27,32 @@ ONLINE = ["otpe", "f-otpe", "approx-otpe", "f-approx-otpe", "ostl", "ottt"]
 def main() -> None:
     args = arguments()
     rules = args.rules or (OFFLINE if args.mode == "offline" else ONLINE)
-    found = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
-    found |= {"device": jax.devices()[0].device_kind, "steps": args.steps, "networks": args.networks}
+    numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
+    numbers |= {"device": jax.devices()[0].device_kind, "steps": args.steps, "networks": args.networks}
     rates = dict.fromkeys(rules, 1e-3)
     if args.mode == "online":
-        found["search"] = {rule: search(rule, args) for rule in rules}
-        rates = {rule: max(found["search"][rule].items(), key=lambda item: item[1])[0] for rule in rules}
-    found |= {"learning_rates": rates, "manifolds": {}}
+        numbers["search"] = {rule: search(rule, args) for rule in rules}
+        rates = {rule: max(numbers["search"][rule].items(), key=lambda item: item[1])[0] for rule in rules}
+    numbers |= {"learning_rates": rates, "manifolds": {}}
     for seed in args.manifolds:
-        row = found["manifolds"][seed] = {}
+        row = numbers["manifolds"][seed] = {}
         for rule in rules:
             result = train(rule, args, steps=args.steps, learning_rate=float(rates[rule]), manifolds=seed)
             row[rule] = {"last": last(result), "test": rounded(result.test_accuracy), "loss": rounded(result.loss)}
             print(f"manifolds {seed}  {rule:14} last {mean(row[rule]['last'])}  {result}", flush=True)
             if args.json:
-                args.json.write_text(json.dumps(found, indent=1) + "\n")
-    report(found, rules)
+                args.json.write_text(json.dumps(numbers, indent=1) + "\n")
+    report(numbers, rules)
 
 
 def search(rule: str, args: argparse.Namespace) -> dict[str, float]:
-    """Mean validation accuracy at the end of a short run, by learning rate."""
-    found = {}
+    """Return the mean validation accuracy at the end of a short run, by learning rate."""
+    accuracies = {}
     for rate in args.rates:
         result = train(rule, args, steps=args.search_steps, learning_rate=rate, manifolds=args.manifolds[0])
-        found[f"{rate:g}"] = round(float(np.mean(last(result))), 4)
-    print(f"{rule:14} learning rates {found}", flush=True)
-    return found
+        accuracies[f"{rate:g}"] = round(float(np.mean(last(result))), 4)
+    print(f"{rule:14} learning rates {accuracies}", flush=True)
+    return accuracies
 
 
 def train(rule: str, args: argparse.Namespace, **settings) -> otpe.Result:
@@ -61,16 +62,16 @@ def train(rule: str, args: argparse.Namespace, **settings) -> otpe.Result:
 
 
 def last(result: otpe.Result) -> list[float]:
-    """Of every network: validation accuracy, mean over the last eighth of the run."""
+    """Return the validation accuracy of every network: the mean over the last eighth of the run."""
     lines = [line["valid_accuracy"] for line in result.metrics if line["step"] > result.steps * 7 / 8]
     return rounded(np.mean(lines, 0))
 
 
-def report(found: dict, rules: list[str]) -> None:
-    """Mean over all networks, and the lowest and highest mean of one draw of the manifolds."""
+def report(numbers: dict, rules: list[str]) -> None:
+    """Return the mean over all networks, and the lowest and highest mean of one manifold draw."""
     print(f"\n{'':16}{'last':>8}{'over manifolds':>20}{'test':>10}")
     for rule in rules:
-        means = [[np.mean(row[rule][what]) for row in found["manifolds"].values()] for what in ("last", "test")]
+        means = [[np.mean(row[rule][what]) for row in numbers["manifolds"].values()] for what in ("last", "test")]
         spread = f"{min(means[0]):.3f} to {max(means[0]):.3f}"
         print(f"  {rule:14}{np.mean(means[0]):8.3f}{spread:>20}{np.mean(means[1]):10.3f}")
 

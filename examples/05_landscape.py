@@ -1,8 +1,8 @@
-"""How far from BPTT? The rules' gradients along its training, where each rule's own training goes, and a page of both.
+"""How far is each rule from BPTT? Compares gradients during BPTT training and the path of each rule's own training.
 
 python examples/05_landscape.py
 
-The task is a small T-Randman; everything goes to runs/example-05.
+The task is a small T-Randman. All files and a report page go to runs/example-05.
 """
 
 from pathlib import Path
@@ -19,15 +19,15 @@ SMALL = {"hidden": (32, 32), "batch": 32, "steps": 200, "learning_rate": 0.01, "
 
 
 def main() -> None:
-    # A network learns by BPTT; at every evaluation the rules give the gradient they would have given there.
-    found = otpe.align(otpe.AlignConfig(**TASK, **SMALL, rules=RULES, out=OUT / "align", resume=True))
+    # A network learns by BPTT. At every evaluation, each rule computes its gradient at the same weights.
+    alignments = otpe.align(otpe.AlignConfig(**TASK, **SMALL, rules=RULES, out=OUT / "align", resume=True))
     print("cosine to BPTT's gradient, kernels: first hidden layer, second, output; and |g| / |BPTT| of the whole model")
     for rule in RULES:
-        along = found[rule]
+        along = alignments[rule]
         cosine = np.nanmean(along.cosine[..., 0], axis=(0, 1))  # over time and networks; 0: kernels, 1: biases
         print(f"  {rule:10}" + "".join(f"{c:7.2f}" for c in cosine) + f"{np.nanmean(along.model_size):10.2f}")
 
-    # Each rule trains a network of its own, from the same weights and on the same mini-batches.
+    # Each rule trains its own network, from the same weights and on the same mini-batches.
     config = otpe.LandscapeConfig(
         **TASK, **SMALL, rules=("bptt", *RULES), snapshots=25, grid=15, out=OUT / "landscape", resume=True
     )

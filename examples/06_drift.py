@@ -1,13 +1,13 @@
-"""A world that changes: OTPE, OSTL and OTTT go on learning in it, and a network that stopped does not.
+"""A world that changes: OTPE, OSTL and OTTT continue to learn in it, a frozen network does not.
 
     python examples/06_drift.py                     # one world, about three minutes on 2 cores
     python examples/06_drift.py --quick             # seconds, and too short to learn much
     python examples/06_drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
-    python examples/06_drift.py --search            # the learning rates that were tried, on a world of its own
+    python examples/06_drift.py --search            # try learning rates, in another world
 
-T-Randman, sample after sample. Every learner predicts, then learns, along the same stream. Accuracy is that of whole
-sequences, decided at their last step, over the last 200: within a sequence it rises with time. The frozen network is
-OTPE's, as it was at the first change.
+The stream is T-Randman, sample after sample. Every learner predicts, then learns, on the same stream. Accuracy is that
+of whole sequences, decided at their last step, over the last 200 sequences: it rises with time within a sequence. The
+frozen network is a copy of OTPE's network at the first change.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from otpe.stream import worlds
 from otpe.stream.prequential import Prequential, blocks
 
 TIME = 50  # steps of a sequence
-WINDOW, EVERY = 200, 20  # sequences that accuracy looks back on, and from point to point of a curve
-RECOVERED = 0.95  # of the accuracy before the change
-RATES = {"otpe": 1e-3, "ostl": 1e-3, "ottt": 1e-3}  # the best of those tried, for each of them
+WINDOW, EVERY = 200, 20  # sequences: window of the accuracy, and distance of points of a curve
+RECOVERED = 0.95  # recovered means this share of the accuracy before the change
+RATES = {"otpe": 1e-3, "ostl": 1e-3, "ottt": 1e-3}  # the best learning rate found for each rule
 TRIED = (5e-4, 1e-3, 2e-3, 4e-3)
-SEARCH = 100  # the seed of the world they were tried in
+SEARCH = 100  # seed of the world for the search
 
 Curve = dict[int, float]  # accuracy by time step
 
@@ -41,7 +41,7 @@ Curve = dict[int, float]  # accuracy by time step
 class Size(NamedTuple):
     hidden: int
     first: int  # sequences until the first change
-    each: int  # from change to change
+    each: int  # sequences between changes
 
 
 WHOLE, QUICK = Size(128, 3000, 2000), Size(32, 60, 40)
@@ -52,16 +52,16 @@ def main() -> None:
     size = QUICK if args.quick else WHOLE
     if args.search:
         return search(size)
-    found = {name: [] for name in (*RATES, "frozen")}
-    with tqdm(total=len(args.seeds) * len(found), desc="learners", disable=None) as bar:
+    curves_of = {name: [] for name in (*RATES, "frozen")}
+    with tqdm(total=len(args.seeds) * len(curves_of), desc="learners", disable=None) as bar:
         for seed in args.seeds:
             for rule, rate in RATES.items():
                 curve, frozen = live(rule, seed, size, rate, freeze=rule == "otpe")
-                found[rule].append(curve)
-                found["frozen"] += [frozen] if frozen else []
+                curves_of[rule].append(curve)
+                curves_of["frozen"] += [frozen] if frozen else []
                 bar.update(1 + bool(frozen))
     changes = world(0, size)[1]
-    numbers = {name: [told(curve, changes, size) for curve in curves] for name, curves in found.items()}
+    numbers = {name: [summary(curve, changes, size) for curve in curves] for name, curves in curves_of.items()}
     print(
         f"Sequence accuracy over the last {WINDOW} in %, mean ± σ over {len(args.seeds)} worlds.\n\n{tables(numbers)}"
     )
@@ -70,11 +70,11 @@ def main() -> None:
     from otpe.lab.report import drawing
 
     args.figure.mkdir(parents=True, exist_ok=True)
-    print("Figure:", *drawing.draw(figure(found, changes), args.figure))
+    print("Figure:", *drawing.draw(figure(curves_of, changes), args.figure))
 
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
-    """Another seed: other manifolds, another order, other sensors that die."""
+    """Make a world. Another seed gives other manifolds, another order, and other sensors that die."""
     data = otpe.datasets.randman("time", dims=1, alpha=2.0, standardize="fixed", steps=TIME, seed=seed)
     at = [TIME * (size.first + i * size.each) for i in range(4)]
     changes = {
@@ -88,7 +88,7 @@ def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
 
 
 def live(rule: str, seed: int, size: Size, rate: float, freeze: bool = False) -> tuple[Curve, Curve | None]:
-    """Accuracy along the stream, and that of a learner that stopped at the first change."""
+    """Return the accuracy along the stream, also of a learner that stopped at the first change."""
     sizes = [50, size.hidden, size.hidden, 10]
     net = otpe.dense(sizes, leak=0.9, threshold=0.5, surrogate=otpe.fast_sigmoid(2.0))
     learner = otpe.StreamLearner(net, rule, optax.adam(rate), seed, every=TIME, score_leak=1.0)
@@ -110,28 +110,28 @@ def along(learner: otpe.StreamLearner, steps: islice, score: Prequential, learn:
 
 
 def point(score: Prequential) -> Curve:
-    """Every so many sequences."""
+    """Return a point of the curve after every EVERY sequences, else nothing."""
     due = score.sequences and score.sequences % EVERY == 0
     return {TIME * score.sequences: score.window_sequence_accuracy} if due else {}
 
 
-def told(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[str, dict]:
-    """Of each change: accuracy before it, at its worst until the next one and at the end, and steps until recovered."""
+def summary(curve: Curve, changes: dict[str, worlds.Change], size: Size) -> dict[str, dict]:
+    """Return for each change the accuracy before it, the worst and the last one after it, and the steps to recover."""
     steps, accuracy = np.array(list(curve.items())).T
-    found = {}
+    summaries = {}
     for name, change in changes.items():
         before = accuracy[steps <= change.at][-1]
         after = (steps > change.at) & (steps <= change.at + TIME * size.each)
         then, when = accuracy[after], steps[after] - change.at
         worst = int(np.argmin(then))
         back = worst + np.flatnonzero(then[worst:] >= RECOVERED * before)
-        wait = None if not len(back) else 0 if back[0] == worst else int(when[back[0]])  # 0: it never fell so far
-        found[name] = {"before": float(before), "worst": float(then[worst]), "end": float(then[-1]), "steps": wait}
-    return found
+        wait = None if not len(back) else 0 if back[0] == worst else int(when[back[0]])  # 0: it never fell that low
+        summaries[name] = {"before": float(before), "worst": float(then[worst]), "end": float(then[-1]), "steps": wait}
+    return summaries
 
 
 def tables(numbers: dict[str, list[dict]]) -> str:
-    """One for each change."""
+    """Return one table for each change."""
     text = ""
     for change in numbers["frozen"][0]:
         text += f"| {change} | before | worst | end | steps until recovered |\n|---|---|---|---|---|\n"
@@ -155,14 +155,14 @@ def recovery(steps: list[int | None]) -> str:
     return spread(known, 0) + (f" (in {len(known)} of {len(steps)})" if len(known) < len(steps) else "")
 
 
-def figure(found: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
+def figure(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
     lines = []
-    for name, curves in found.items():
+    for name, curves in curves_of.items():
         accuracy = np.array([list(curve.values()) for curve in curves])
         steps = [at / 1000 for at in curves[0]]
         lines.append(Line(name=name, x=steps, y=accuracy.mean(0).tolist(), spread=accuracy.std(0).tolist()))
     panel = Lines(
-        title=f"Predict, then learn: mean and σ over {len(found['frozen'])} worlds",
+        title=f"Predict, then learn: mean and σ over {len(curves_of['frozen'])} worlds",
         x="thousand time steps",
         y=f"accuracy, last {WINDOW} sequences",
         lines=lines,
@@ -179,7 +179,7 @@ def record(args: argparse.Namespace, size: Size, numbers: dict) -> dict:
 
 
 def search(size: Size) -> None:
-    """Mean accuracy along the stream, by rule and learning rate."""
+    """Return the mean accuracy along the stream, by rule and learning rate."""
     for rule in RATES:
         for rate in TRIED:
             curve, _ = live(rule, SEARCH, size, rate)
@@ -188,8 +188,8 @@ def search(size: Size) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="worlds, and networks")
-    parser.add_argument("--quick", action="store_true", help="a small network and a short life")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds of worlds and networks")
+    parser.add_argument("--quick", action="store_true", help="a small network and a short stream")
     parser.add_argument("--search", action="store_true", help="try learning rates instead")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument("--figure", type=Path, default=Path("runs/drift"), help="folder of the figure")

@@ -1,15 +1,15 @@
 """Event vision: a convolutional network learns, online, in which direction a shape moves.
 
     python examples/07_event_vision.py                       # about a quarter of an hour on 2 busy cores
-    python examples/07_event_vision.py --quick               # seconds, and too short to learn
+    python examples/07_event_vision.py --quick               # seconds, but too short to learn
     python examples/07_event_vision.py --leak 0.7            # one leak for all neurons
-    python examples/07_event_vision.py --search              # the learning rates that were tried, on other samples
+    python examples/07_event_vision.py --search              # try learning rates, on other samples
     python examples/07_event_vision.py --json docs/results/event-vision.json --figure docs/figures
 
 OTPE, Approx OTPE and OTTT update the weights at every time step, in memory that does not grow with time. BPTT updates
 them once per mini-batch, after the last step. All rules start from the same weights and see the same mini-batches.
 
-One frame does not tell a direction: what counts is which events came before. Each channel has a leak of its own, so
+A single frame does not show the direction: it depends on earlier events. Each channel has its own leak, so
 that fast and slow neurons see the same events. Rules with a trace per input replace these leaks by their mean.
 """
 
@@ -37,8 +37,8 @@ BATCH = 32
 EVERY = 40  # mini-batches from one point of a curve to the next
 UNSEEN = 10_000  # seed of the test samples
 SEARCH = 1000  # seed of the samples that learning rates were tried on
-RATES = {"bptt": 8e-3, "otpe": 1e-3, "approx-otpe": 1e-3, "ottt": 2e-3}  # the best of those tried, for each of them
-TRIED = {"bptt": (4e-3, 8e-3, 16e-3), "online": (5e-4, 1e-3, 2e-3, 4e-3)}  # at the start; each falls to 0 by a cosine
+RATES = {"bptt": 8e-3, "otpe": 1e-3, "approx-otpe": 1e-3, "ottt": 2e-3}  # the best learning rate found for each rule
+TRIED = {"bptt": (4e-3, 8e-3, 16e-3), "online": (5e-4, 1e-3, 2e-3, 4e-3)}  # each falls to 0 along a cosine
 
 
 class Size(NamedTuple):
@@ -51,9 +51,9 @@ class Size(NamedTuple):
 
 class Curve(NamedTuple):
     accuracy: list[float]  # on the test samples, after every EVERY mini-batches
-    loss: list[float]  # of training, mean over the mini-batches since the point before
+    loss: list[float]  # training loss: mean over the mini-batches since the previous point
     rates: list[float]  # share of the hidden neurons that spike at a time step, by layer, at the end
-    seconds: float  # without compiling
+    seconds: float  # without compilation
 
 
 WHOLE = Size(grid=16, time_steps=20, channels=(8, 16), steps=600, test=1024)
@@ -65,19 +65,19 @@ def main() -> None:
     size = QUICK if args.quick else WHOLE
     if args.search:
         return search(size, args.leak)
-    net, data, found = network(size, args.leak), shapes(size), {}
+    net, data, curves = network(size, args.leak), shapes(size), {}
     print(net, end="\n\n")
     with tqdm(total=len(RATES) * args.networks * size.steps, desc="mini-batches", disable=None) as bar:
         for rule, rate in RATES.items():
-            found[rule] = [learn(net, data, rule, rate, seed, size, bar.update) for seed in range(args.networks)]
-    print(table(numbers(net, found), size))
+            curves[rule] = [learn(net, data, rule, rate, seed, size, bar.update) for seed in range(args.networks)]
+    print(table(numbers(net, curves), size))
     if args.json:
-        args.json.write_text(json.dumps(record(args, size, net, found), indent=1) + "\n")
+        args.json.write_text(json.dumps(record(args, size, net, curves), indent=1) + "\n")
     if args.figure:
         from otpe.lab.report import drawing
 
         args.figure.mkdir(parents=True, exist_ok=True)
-        print("Figure:", *drawing.draw(figure(found), args.figure))
+        print("Figure:", *drawing.draw(figure(curves), args.figure))
 
 
 def shapes(size: Size) -> otpe.datasets.MovingShapes:
@@ -100,7 +100,7 @@ def network(size: Size, leak: float | None = None) -> otpe.Network:
 
 
 def start(net: otpe.Network, seed: int) -> tuple:
-    """Events are seldom: larger kernels make the neurons spike. Outputs start small."""
+    """Events are rare: larger kernels make the neurons spike. Outputs start small."""
     *hidden, output = net.init(jax.random.key(seed))
     return (*jax.tree.map(lambda w: 4 * w, hidden), jax.tree.map(lambda w: 0.1 * w, output))
 
@@ -111,7 +111,7 @@ def optimizer(rule: str, rate: float, size: Size) -> optax.GradientTransformatio
 
 
 def learn(net, data, rule: str, rate: float, seed: int, size: Size, progress=lambda steps: None) -> Curve:
-    """Train one network, and look at it after every EVERY mini-batches."""
+    """Train one network. Measure it after every EVERY mini-batches."""
     params = start(net, seed)
     opt_state, unseen = optimizer(rule, rate, size).init(params), data.batch(UNSEEN, 0, size.test)
     accuracy, loss, seconds = [], [], 0.0
@@ -129,7 +129,7 @@ def learn(net, data, rule: str, rate: float, seed: int, size: Size, progress=lam
 
 @partial(jax.jit, static_argnums=(0, 2, 3, 4))
 def block(net, data, rule: str, rate: float, size: Size, params, opt_state, seed, first):
-    """EVERY mini-batches in one call."""
+    """Train on EVERY mini-batches in one call."""
     adam = optimizer(rule, rate, size)
 
     def offline(params, opt_state, spikes, labels):
@@ -151,7 +151,7 @@ def block(net, data, rule: str, rate: float, size: Size, params, opt_state, seed
 
 
 def search(size: Size, leak: float | None) -> None:
-    """Each rule with several learning rates, over fewer mini-batches, on samples of its own."""
+    """Train each rule with several learning rates, over fewer mini-batches, on separate samples."""
     net, data, fewer = network(size, leak), shapes(size), size._replace(steps=size.steps * 2 // 5)
     for rule in RATES:
         for rate in TRIED["bptt" if rule == "bptt" else "online"]:
@@ -159,7 +159,7 @@ def search(size: Size, leak: float | None) -> None:
             print(f"{rule:12} {rate:<6g}  accuracy {curve.accuracy[-1]:.3f}  loss {curve.loss[-1]:.3f}", flush=True)
 
 
-def numbers(net: otpe.Network, found: dict[str, list[Curve]]) -> dict[str, dict]:
+def numbers(net: otpe.Network, curves_of: dict[str, list[Curve]]) -> dict[str, dict]:
     return {
         rule: {
             "accuracy": [curve.accuracy[-1] for curve in curves],
@@ -168,7 +168,7 @@ def numbers(net: otpe.Network, found: dict[str, list[Curve]]) -> dict[str, dict]
             "trace_bytes": None if rule == "bptt" else otpe.state_bytes(net, rule).traces,
             "seconds": round(float(np.mean([curve.seconds for curve in curves])), 1),
         }
-        for rule, curves in found.items()
+        for rule, curves in curves_of.items()
     }
 
 
@@ -186,16 +186,16 @@ def spread(values: list[float], digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
 
 
-def figure(found: dict[str, list[Curve]]) -> Figure:
+def figure(curves_of: dict[str, list[Curve]]) -> Figure:
     def lines(what: str) -> list[Line]:
-        made = []
-        for rule, curves in found.items():
+        plotted = []
+        for rule, curves in curves_of.items():
             values = np.array([getattr(curve, what) for curve in curves])
             x = [EVERY * (i + 1) for i in range(values.shape[1])]
-            made.append(Line(name=rule, x=x, y=values.mean(0).tolist(), spread=values.std(0).tolist()))
-        return made
+            plotted.append(Line(name=rule, x=x, y=values.mean(0).tolist(), spread=values.std(0).tolist()))
+        return plotted
 
-    networks = len(next(iter(found.values())))
+    networks = len(next(iter(curves_of.values())))
     panels = [
         Lines(
             title=f"Unseen samples: mean and σ of {networks} networks",
@@ -209,11 +209,11 @@ def figure(found: dict[str, list[Curve]]) -> Figure:
     return Figure(name="event-vision", caption="Directions of moving shapes, learned online.", panels=panels)
 
 
-def record(args: argparse.Namespace, size: Size, net: otpe.Network, found: dict[str, list[Curve]]) -> dict:
+def record(args: argparse.Namespace, size: Size, net: otpe.Network, curves_of: dict[str, list[Curve]]) -> dict:
     about = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
     settings = {**size._asdict(), "batch": BATCH, "networks": args.networks, "leak": args.leak, "learning_rates": RATES}
-    curves = {rule: [curve.accuracy for curve in curves] for rule, curves in found.items()}
-    return about | {"settings": settings, "rules": numbers(net, found), "accuracy": curves}
+    curves = {rule: [curve.accuracy for curve in curves] for rule, curves in curves_of.items()}
+    return about | {"settings": settings, "rules": numbers(net, curves_of), "accuracy": curves}
 
 
 def arguments() -> argparse.Namespace:

@@ -1,11 +1,11 @@
-"""Interrupts loops of `StreamLearner` at random moments, saves in `finally`, and compares every file.
+"""Interrupts loops of `StreamLearner` at random moments, saves in `finally`, and checks every file.
 
     python stress/interrupted_learner.py                    # 400 interrupts, about two minutes on 2 cores
     python stress/interrupted_learner.py --interrupts 50
 
-Loops of learn_one, of learn_many and of learn_one with late labels take turns. Each is interrupted by SIGINT after a
-random time of up to 30 ms, also while a program is compiled: every eighth learner is one of a new network. Exits with 1
-if any file is missing, cannot be loaded, or differs by a bit from what the same steps without an interrupt give.
+Loops of learn_one, learn_many and learn_one with late labels take turns. SIGINT interrupts each one after a
+random time of up to 30 ms, also during compilation: every eighth learner has a new network. Exits with 1
+if any file is missing, cannot be loaded, or differs by a bit from the result of the same steps without an interrupt.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for i in range(count):
             kind, new = KINDS[i % len(KINDS)], i % 8 == 0
-            leak = 0.9 + (1e-4 * i if new else 0.0)  # another network has programs of its own
+            leak = 0.9 + (1e-4 * i if new else 0.0)  # another network needs its own programs
             path = Path(folder) / f"{i}.safetensors"
             try:
                 steps = interrupted(kind, leak, path)
@@ -58,7 +58,7 @@ def learner(kind: str, leak: float) -> otpe.StreamLearner:
 
 
 def take(one: otpe.StreamLearner, kind: str, until: int | None = None) -> None:
-    """Go on with the stream from where the learner is."""
+    """Continue the stream at the learner's position."""
     while until is None or one.steps < until:
         at = one.steps % (len(XS) - 16)
         if kind == "learn_many":
@@ -74,7 +74,7 @@ def interrupted(kind: str, leak: float, path: Path) -> int:
         wait = rng.uniform(0, 0.03)
         while not over.wait(wait):
             os.kill(os.getpid(), signal.SIGINT)
-            wait = 1.0  # Python drops an interrupt that comes while garbage is collected
+            wait = 1.0  # Python drops an interrupt during garbage collection
 
     presser = threading.Thread(target=press)
     try:
@@ -89,17 +89,17 @@ def interrupted(kind: str, leak: float, path: Path) -> int:
 
 
 def differs(kind: str, leak: float, path: Path, steps: int) -> str:
-    """What is wrong with the file, if anything."""
-    found, wanted = otpe.StreamLearner.load(path), learner(kind, leak)
-    if found.steps != steps:
-        return f"the file is at step {found.steps}, the learner is at {steps}"
-    take(wanted, kind, until=steps)
+    """Return what is wrong with the file, or nothing."""
+    loaded, expected = otpe.StreamLearner.load(path), learner(kind, leak)
+    if loaded.steps != steps:
+        return f"the file is at step {loaded.steps}, the learner is at {steps}"
+    take(expected, kind, until=steps)
     for when in ("at", "after"):
-        pairs = zip(jax.tree.leaves(found.params), jax.tree.leaves(wanted.params), strict=True)
+        pairs = zip(jax.tree.leaves(loaded.params), jax.tree.leaves(expected.params), strict=True)
         if not all(np.array_equal(a, b) for a, b in pairs):
             return f"weights differ {when} step {steps}"
-        for one in (found, wanted):
-            one.learn_one(XS[0], 1)  # needs the membranes, the traces and the optimizer
+        for one in (loaded, expected):
+            one.learn_one(XS[0], 1)  # this depends on membranes, traces and optimizer
     return ""
 
 

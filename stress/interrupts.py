@@ -3,11 +3,11 @@
     python stress/interrupts.py               # 30 processes, about five minutes on two cores
     python stress/interrupts.py -n 500 --seed 7
 
-What is promised, from the first line of `otpe.cli.main` on:
+The promises, from the first line of `otpe.cli.main` on:
 
 - the exit status is 128 + the number of the signal (0 where the run was finished before);
-- there is no traceback, no abort, and beside the line that says what happens at most one line of the end;
-- with --resume the run goes on, and ends with the same result as one that was never interrupted.
+- there is no traceback, no abort, and at most one more line besides the message;
+- with --resume the run continues, and ends with the same result as one that was never interrupted.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=30, help="how many processes")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored, by children too
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job and its children may ignore it
     chance, failures = random.Random(given.seed), []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OTPE_CACHE"] = folder
@@ -57,30 +57,30 @@ def main() -> int:
 
 
 def one(i: int, folder: Path, whole: str, longest: float, chance: random.Random) -> list[str]:
-    """A process that is interrupted, and the one that goes on. Returns what was not as promised."""
+    """Interrupt a process and resume it in another one. Return the broken promises."""
     out, number, times = folder / f"run-{i}", chance.choice((*ENDS, signal.SIGINT)), chance.choice((1, 1, 2, 3))
     first = number
     if number != signal.SIGINT:
         times = 1
-    process = begun("--out", str(out))
-    moment = chance.uniform(0, chance.choice((2.0, longest)))  # imports take about the first two seconds
+    process = start("--out", str(out))
+    moment = chance.uniform(0, chance.choice((2.0, longest)))  # imports take about two seconds
     time.sleep(moment)
     for _ in range(times):
         process.send_signal(number)
         time.sleep(chance.choice((0, 0.001, 0.05, 0.5)))
-    said = ended(process)
-    lines = [line for line in said.splitlines() if line and not line.startswith(("Stopping: ", "otpe: warning: "))]
+    errors = wait_for_end(process)
+    lines = [line for line in errors.splitlines() if line and not line.startswith(("Stopping: ", "otpe: warning: "))]
     allowed = {0, 128 + first}
     if number != signal.SIGINT:
-        allowed.add(-first)  # outside of training they end a process as they always do
+        allowed.add(-first)  # outside of training, signals end a process as usual
     wrong = []
     if process.returncode not in allowed:
         wrong.append(f"status {process.returncode}")
-    wrong += [f"it said {word!r}" for word in FORBIDDEN if word in said]
+    wrong += [f"it said {word!r}" for word in FORBIDDEN if word in errors]
     if len(lines) > 1:
         wrong.append(f"it said {len(lines)} lines")
-    again = begun("--out", str(out), "--resume")
-    rest = ended(again)
+    again = start("--out", str(out), "--resume")
+    rest = wait_for_end(again)
     if again.returncode != 0:
         wrong.append(f"it could not go on: {rest}")
     elif state(out) != whole:
@@ -88,12 +88,12 @@ def one(i: int, folder: Path, whole: str, longest: float, chance: random.Random)
     name = f"{i}: {times} × {signal.Signals(number).name} after {moment:.3f} s"
     print(f"{name}, status {process.returncode}: {'; '.join(wrong) or 'as promised'}", flush=True)
     if wrong:
-        print(said)
+        print(errors)
     return wrong
 
 
-def begun(*args: str) -> "subprocess.Popen[str]":
-    """A process that has reached the first line of the command."""
+def start(*args: str) -> "subprocess.Popen[str]":
+    """Start a process and wait until it reaches the first line of the command."""
     command = [sys.executable, "-c", PROGRAM, *RUN, *args]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -101,8 +101,8 @@ def begun(*args: str) -> "subprocess.Popen[str]":
     return process
 
 
-def ended(process: "subprocess.Popen[str]") -> str:
-    """What it has said as errors."""
+def wait_for_end(process: "subprocess.Popen[str]") -> str:
+    """Return what the process wrote to standard error."""
     try:
         return process.communicate(timeout=LONGEST)[1]
     except subprocess.TimeoutExpired:
@@ -111,7 +111,7 @@ def ended(process: "subprocess.Popen[str]") -> str:
 
 
 def state(out: Path) -> str:
-    """A hash of the newest checkpoint, and of nothing that depends on time."""
+    """Return a hash of the newest checkpoint, without anything that depends on time."""
     newest = checkpoint.newest(out / "checkpoints")
     if newest is None:
         return "none"

@@ -2,11 +2,11 @@
 
     python stress/live_page.py                  # --slices and --learner change how it is measured
 
-Clients run in processes of their own, which are stopped and continued in turn. The table has medians of both. Where
-Linux allows it, learner and server share one CPU core, and the clients have the others: what the learner loses, it
-loses to the server, not to the work of the clients. Speed is steps per CPU second of this process, so that other
-programs on the machine count less. Ends with status 1 when the serving thread took more of the core than it may, or
-when the learner lost more than --most of its speed in three quarters of the slices: others may disturb some of them.
+Clients run in other processes, which are stopped and continued in turn. The table has medians of both. Where
+Linux allows it, learner and server share one CPU core, and the clients have the others: so the learner's loss is due
+to the server, not to the work of the clients. Speed is steps per CPU second of this process, so that other
+programs on the machine count less. Ends with status 1 if the server thread takes more of the core than allowed, or
+if the learner loses more than --most of its speed in three quarters of the slices (others may disturb some slices).
 """
 
 import argparse
@@ -31,7 +31,7 @@ ASKS = {
     "other site": NOW + "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n\r\n",
     "garbage": "\0\1\2\3\n\r\n",
 }
-# What is asked, by how many processes.
+# The kinds of requests, and the number of client processes.
 CASES = [
     ("a page that is open", "page", 1),
     *((f"{n} that loop", "now", n) for n in (1, 2, 8)),
@@ -44,7 +44,7 @@ CASES = [
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--slices", type=int, default=10, help="of a second, nearly half of it with clients, for each kind"
+        "--slices", type=int, default=10, help="slices of a second per kind, nearly half of each with clients"
     )
     parser.add_argument("--learner", choices=LEARNERS, default="jax", help="a StreamLearner, or a loop in Python")
     parser.add_argument("--most", type=float, default=0.1, help="share of its speed that the learner may lose")
@@ -60,20 +60,22 @@ def measure(slices: int, learner: str, most: float) -> int:
     from otpe.stream.page import serve as serving
 
     live, step = LEARNERS[learner]()
-    until(step, 2.0)  # compiled, and the page has something to show
+    until(step, 2.0)  # compile, and give the page something to show
     share = getattr(serving, "SHARE", 1.0) + getattr(serving, "AHEAD", 0.0) / SLICE + 0.005
     failed = False
     print(f"{'clients':26} {'alone':>8} {'beside':>8} {'lost':>6}  {'server':>6}  served/s refused/s lost/s")
     with serving.serve(live) as server:
         for name, kind, processes in CASES:
             with clients(kind, processes, server.port, cores) as these:
-                found = [measured(server, step, these) for _ in range(slices)]
-            alone, beside, spent = (statistics.median(column) for column in list(zip(*found, strict=True))[:3])
-            losses = sorted(1 - each[1] / each[0] for each in found)
+                measurements = [measured(server, step, these) for _ in range(slices)]
+            alone, beside, spent = (statistics.median(column) for column in list(zip(*measurements, strict=True))[:3])
+            losses = sorted(1 - each[1] / each[0] for each in measurements)
             lost = statistics.median(losses)
             wrong = spent > share or losses[len(losses) // 4] > most
             failed |= wrong
-            counts = [sum(each[3][what] for each in found) / slices / SLICE for what in ("served", "refused", "lost")]
+            counts = [
+                sum(each[3][what] for each in measurements) / slices / SLICE for what in ("served", "refused", "lost")
+            ]
             print(
                 f"{name:26} {alone:8,.0f} {beside:8,.0f} {lost:6.1%}  {spent:6.1%}  {counts[0]:8,.0f} {counts[1]:9,.0f}"
                 f" {counts[2]:6,.0f}{'  TOO MUCH' if wrong else ''}",
@@ -83,7 +85,7 @@ def measure(slices: int, learner: str, most: float) -> int:
 
 
 def measured(server, step, these) -> tuple[float, float, float, collections.Counter]:
-    """Speed alone and beside clients, the server's share of a core, and what became of connections."""
+    """Return the speed alone and with clients, the server's share of a core, and the counts of connections."""
     halt(these, signal.SIGSTOP)
     until(step, 0.1)
     alone = until(step, SLICE)
@@ -101,7 +103,7 @@ def halt(these, how: int) -> None:
 
 
 def apart() -> set[int]:
-    """Keeps this process, and threads that it will have, on one core. Returns those that are left for clients."""
+    """Keep this process and its threads on one core. Return the other cores, for clients."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) < 2:
         return set(cores)
@@ -110,7 +112,7 @@ def apart() -> set[int]:
 
 
 def until(step, seconds: float) -> float:
-    """Steps per second of CPU time, that of the server included."""
+    """Return steps per second of CPU time, including the server's time."""
     began, spent, taken = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < seconds:
         taken += step()
@@ -140,7 +142,7 @@ def of_jax():
 
 
 def of_python():
-    """A learner that never lets go of the interpreter."""
+    """A learner that never releases the interpreter lock."""
     live, block = of_jax()
     block()
 
@@ -161,7 +163,7 @@ def clients(kind: str, processes: int, port: int, cores: set[int]):
     try:
         for each in began if cores else ():
             os.sched_setaffinity(each.pid, cores)
-        time.sleep(0.5)  # they are at work
+        time.sleep(0.5)  # until the clients work
         yield began
     finally:
         for each in began:
@@ -171,7 +173,7 @@ def clients(kind: str, processes: int, port: int, cores: set[int]):
 
 
 def client(kind: str, port: int) -> int:
-    """Until it is killed, or after a minute."""
+    """Send requests until it is killed, or for a minute."""
     end, address = time.monotonic() + 60, ("127.0.0.1", port)
     if kind in ("flood", "slow"):
         return crowd(kind, address, end)
@@ -187,7 +189,7 @@ def client(kind: str, port: int) -> int:
 
 
 def crowd(kind: str, address: tuple[str, int], end: float) -> int:
-    """Opens connections without a word, many at once, or holds them and sends a byte now and then."""
+    """Open many silent connections at once, or hold them and send single bytes."""
     held: list[socket.socket] = []
     while time.monotonic() < end:
         link = socket.socket()

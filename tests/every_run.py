@@ -1,6 +1,6 @@
-"""Trains by every rule in every mode it has, one after the other, in the folder that is given; goes on where it was.
+"""Trains with every rule in each of its modes, in the given folder. Resumes where it was stopped.
 
-python tests/every_run.py FOLDER [FIRST]     # from the run with this number on
+python tests/every_run.py FOLDER [FIRST]     # start at the run with this number
 """
 
 import sys

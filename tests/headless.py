@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do through its own protocol, over a pipe: nothing else is needed."""
+"""A headless Chromium, controlled through its DevTools protocol over a pipe. It needs no other package."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ import subprocess
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS = 60  # that an answer may take on a loaded machine
+SECONDS = 60  # seconds: the longest time for an answer, on a loaded machine
 
 
 def executable():
@@ -18,7 +18,7 @@ def executable():
 
 
 class Browser:
-    """One page of one browser. `events` is all that it has said by itself."""
+    """One page of one browser. `events` holds the messages that it sent without a command."""
 
     def __init__(self, profile):
         here, theirs = os.pipe(), os.pipe()
@@ -45,13 +45,13 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method, **params):
-        """The answer to one command."""
+        """Send one command and return its answer."""
         self.last += 1
         os.write(
             self.write,
             json.dumps({"id": self.last, "method": method, "params": params, **self.session}).encode() + b"\0",
         )
-        answer = self._wait(lambda said: said.get("id") == self.last)
+        answer = self._wait(lambda message: message.get("id") == self.last)
         assert "result" in answer, answer
         return answer["result"]
 
@@ -60,16 +60,16 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", **media)
         self.events.clear()
         self.ask("Page.navigate", url=address)
-        if not any(said.get("method") == "Page.loadEventFired" for said in self.events):
-            self._wait(lambda said: said.get("method") == "Page.loadEventFired")
+        if not any(message.get("method") == "Page.loadEventFired" for message in self.events):
+            self._wait(lambda message: message.get("method") == "Page.loadEventFired")
 
     def evaluate(self, script):
-        """What this JavaScript comes to."""
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        """Return the value of this JavaScript expression."""
+        result = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
 
-    def said(self, *methods):
+    def messages(self, *methods):
         return [event for event in self.events if event.get("method") in methods]
 
     def close(self):
@@ -83,16 +83,16 @@ class Browser:
         os.close(self.write)
         os.close(self.read)
 
-    def _wait(self, wanted):
+    def _wait(self, condition):
         until = time.monotonic() + SECONDS
         while True:
             *whole, self.rest = self.rest.split(b"\0")
-            found = [json.loads(text) for text in whole]
-            self.events += found
-            for said in found:
-                if wanted(said):
-                    return said
+            result = [json.loads(text) for text in whole]
+            self.events += result
+            for message in result:
+                if condition(message):
+                    return message
             ready, _, _ = select.select([self.read], [], [], max(0, until - time.monotonic()))
             content = os.read(self.read, 2**20) if ready else b""
-            assert content, "the browser has ended, or does not answer"
+            assert content, "the browser has ended or does not answer"
             self.rest += content

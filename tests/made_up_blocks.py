@@ -1,4 +1,4 @@
-"""Blocks of a stream that never ran: random spikes, and predictions that are right as often as wanted."""
+"""Blocks of a stream that was not run: random spikes, and predictions with a given accuracy."""
 
 import numpy as np
 
@@ -18,11 +18,11 @@ def block(size, sizes=(6, 4, 3), first=0, right=0.5, labelled=1.0, rng=None):
         for i, (x, y) in enumerate(zip(xs, labels, strict=True))
     ]
     spikes = (rng.random((size, classes)) < 0.2).astype(np.float32)
-    told = Learned(np.zeros((size, classes)), np.zeros(size), rng.random((size, len(sizes) - 1)), spikes)
-    return Block(steps, predicted, told)
+    learned = Learned(np.zeros((size, classes)), np.zeros(size), rng.random((size, len(sizes) - 1)), spikes)
+    return Block(steps, predicted, learned)
 
 
-def feed(live, score, made, seconds=0.001):
-    """As the loop of a stream does."""
-    score.add_many(made.predicted, np.array([step.label for step in made.steps]))
-    live(made, score, seconds)
+def feed(live, score, block_of_steps, seconds=0.001):
+    """Pass a block to the score and the live page, as the loop of a stream does."""
+    score.add_many(block_of_steps.predicted, np.array([step.label for step in block_of_steps.steps]))
+    live(block_of_steps, score, seconds)

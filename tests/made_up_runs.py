@@ -1,4 +1,4 @@
-"""Finished runs that were never run: what is in their folders is written by hand."""
+"""Folders of finished runs that were not trained: their files are written by hand."""
 
 import json
 from dataclasses import replace
@@ -11,13 +11,13 @@ MACHINE = {"device": "gpu: H1", "platform": "Linux", "versions": {"otpe": "0.1.0
 
 
 def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=None, best=None):
-    """A run with these validation accuracies (a list per evaluation, one of each network) and losses."""
+    """Write a run with these losses and validation accuracies: a list per evaluation, with a number per network."""
     lines = [
         {"step": every * (i + 1), "valid_accuracy": v, "loss": [1.0] * len(v) if loss is None else loss[i]}
         for i, v in enumerate(valid)
     ]
     if alignment:
-        lines = [{**line, "alignment": found} for line, found in zip(lines, alignment, strict=True)]
+        lines = [{**line, "alignment": aligned_rules} for line, aligned_rules in zip(lines, alignment, strict=True)]
     config = replace(config, steps=every * len(valid), seeds=len(valid[0]))
     names = ("rule", "mode", "dataset", "steps", "seeds", "seed", "learning_rate")
     result = {"format": 1, **{name: getattr(config, name) for name in names}, "test_accuracy": test, "seconds": 2.0}
@@ -29,7 +29,7 @@ def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=No
 
 
 def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, best=None, **settings):
-    """The same, read again."""
+    """Write such a run and read it again."""
     where = path / f"{len(list(path.iterdir()))}-{rule}"
     config = TrainConfig(rule=rule, **settings)
     write(where, config, valid, test=test, loss=loss, every=every, alignment=alignment, best=best)
@@ -37,7 +37,7 @@ def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, 
 
 
 def aligned(rules):
-    """A line's alignment, from kernel cosines [S, L] of each rule; biases have half of it, sizes twice."""
+    """The alignment in a line of metrics, from kernel cosines [S, L] of each rule. Biases have half the cosine, sizes twice."""
     return {rule: {"cosine": _parts(kernels, 1), "size": _parts(kernels, 2)} for rule, kernels in rules.items()}
 
 

@@ -1,4 +1,4 @@
-"""A reproduction of three items, its command line, and what it has told."""
+"""A reproduction of three items, its command line, and its sections."""
 
 from otpe.lab.report.content import from_json
 

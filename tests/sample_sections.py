@@ -1,4 +1,4 @@
-"""Sections of a report with every kind of panel, small."""
+"""Small sections of a report, with every kind of panel."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""JSON that is not as it was written: a value is gone, null, of another type, or nested very deep, at every place."""
+"""Altered JSON: at every place, a value is removed, null, of another type, or nested very deep."""
 
 import copy
 import json
@@ -23,7 +23,7 @@ TEXTS = (
 
 
 def places(value, here=()):
-    """The place of every value in it; of a list, of its first entry only."""
+    """Yield the place of every value. Of a list, only the first entry counts."""
     inside = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
     for key, inner in inside:
         yield (*here, key)
@@ -31,39 +31,39 @@ def places(value, here=()):
 
 
 def texts(value, most=10**6):
-    """Every change at every place, as JSON; where they are more than `most`, some of them."""
-    found = [(place, change) for place in places(value) for change in CHANGES]
-    for place, change in random.Random(0).sample(found, min(most, len(found))):
+    """Every change at every place, as JSON: at most `most` of them."""
+    changes = [(place, change) for place in places(value) for change in CHANGES]
+    for place, change in random.Random(0).sample(changes, min(most, len(changes))):
         yield text(changed(value, place, change))
 
 
 def changed(value, place, change):
-    made = copy.deepcopy(value)
-    inner = made
+    altered = copy.deepcopy(value)
+    inner = altered
     for key in place[:-1]:
         inner = inner[key]
     if change is GONE:
         del inner[place[-1]]
     else:
         inner[place[-1]] = change
-    return made
+    return altered
 
 
 def text(value):
-    made = json.dumps(value)
+    encoded = json.dumps(value)
     for name, nested in NESTED.items():
-        made = made.replace(f'"{name}"', nested)
-    return made
+        encoded = encoded.replace(f'"{name}"', nested)
+    return encoded
 
 
-def refusals(call, given, name):
-    """How many of those it refuses; each time with a sentence that has this name."""
-    found = [(each, refusal(call, each)) for each in given]
-    for each, error in found:
+def refusals(call, candidates, name):
+    """Count the texts that the call refuses. Every refusal must contain this name."""
+    answers = [(each, refusal(call, each)) for each in candidates]
+    for each, error in answers:
         if error is not None:
             assert str(name) in error, f"{each[:300]}: {error}"
             assert len(error) < 1000
-    return sum(error is not None for _, error in found)
+    return sum(error is not None for _, error in answers)
 
 
 def refusal(call, each):

@@ -1,4 +1,4 @@
-"""The benchmark suite: what it fits, what it measures, and that the numbers are those of the paper's table."""
+"""The benchmark suite: its fits, its measurements, and that the numbers agree with the paper's table."""
 
 import time
 from dataclasses import replace
@@ -20,14 +20,14 @@ def test_the_fit_finds_a_known_power(power):
     assert schedule.exponent(values, [5.0 * v**power for v in values]) == pytest.approx(power, abs=1e-9)
 
 
-def test_the_fit_is_a_least_squares_line():
+def test_the_exponent_is_fitted_by_least_squares():
     x, y = np.log([1, 2, 4]), np.array([0.0, 1.0, 1.0])
     by_hand = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
     assert schedule.exponent([1, 2, 4], np.exp(y).tolist()) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(("values", "measured"), [([], []), ([4], [7.0]), ([4, 4], [7.0, 8.0]), ([1, 2], [0, 5])])
-def test_no_fit_where_there_is_none(values, measured):
+def test_too_few_points_give_no_fit(values, measured):
     assert schedule.exponent(values, measured) is None
 
 
@@ -65,7 +65,7 @@ SMALL = {"width": (16, 64), "steps": (50, 200), "batch": (4, 16), "depth": (3, 9
 @pytest.mark.parametrize(
     ("rule", "axis"), [*(("bptt", axis) for axis in schedule.AXES), ("otpe", "width"), ("otpe", "steps")]
 )
-def test_offline_every_rule_has_the_memory_of_bptt(rule, axis):
+def test_offline_memory_of_every_rule_grows_as_that_of_bptt(rule, axis):
     working = [points.build(at(axis, value, rule, "offline", width=32)).bytes.working for value in SMALL[axis]]
     memory = schedule.expected(rule, "offline").memory
     assert schedule.exponent(SMALL[axis], working) == pytest.approx(getattr(memory, axis), abs=0.15)
@@ -93,23 +93,25 @@ def test_online_with_dense_traces_works_in_constant_memory():
     assert working[0] == working[1]
 
 
-def test_the_state_that_is_told_is_the_state_that_is_held():
-    point = Point((256, 256, 256), 3, 8, "otpe", "step")  # wide and short, so that online prefers factored traces
+def test_the_reported_state_size_is_the_size_of_the_real_state():
+    point = Point(
+        (256, 256, 256), 3, 8, "otpe", "step"
+    )  # wide and short, so that online training chooses factored traces
     for mode, traces in (("step", "dense"), ("online", "factored")):
         held = otpe.stepper(point.net, "otpe", traces=traces, batch=8, steps=3).init(8, "float32")
         assert points.state(replace(point, mode=mode)) == sum(leaf.nbytes for leaf in jax.tree.leaves(held))
-    assert points.state(replace(point, mode="offline")) is None, "no state: it has the whole sequence"
+    assert points.state(replace(point, mode="offline")) is None, "offline has no state: it has the whole sequence"
 
 
-def test_bytes_are_those_of_the_arguments_and_results():
+def test_counted_bytes_are_those_of_arguments_and_results():
     program = points.build(Point((5, 6, 4), 3, 2, "bptt", "offline"))
     weights = 4 * (5 * 6 + 6 + 6 * 4 + 4)
     assert program.bytes.arguments == weights + 4 * (3 * 2 * 5) + 4 * 2
-    assert weights + 4 <= program.bytes.outputs <= weights + 128  # and pointers to them
+    assert weights + 4 <= program.bytes.outputs <= weights + 128  # plus the pointers to them
     assert program.bytes.peak == program.bytes.arguments + program.bytes.outputs + program.bytes.working
 
 
-def test_a_stream_has_its_state_once():
+def test_a_stream_holds_one_copy_of_its_state():
     point = Point((30, 30, 30), 3, 4, "otpe", "step")
     program, state = points.build(point), points.state(point)
     assert program.bytes.aliased >= state
@@ -118,7 +120,7 @@ def test_a_stream_has_its_state_once():
 
 
 @pytest.mark.parametrize("mode", ["offline", "online", "step"])
-def test_what_is_measured_is_what_the_front_door_computes(mode):
+def test_the_measured_program_computes_the_public_result(mode):
     point = Point((5, 6, 4), 3, 2, "otpe", mode)
     call, first = points.ready(points.build(point))
     assert first > 0
@@ -133,14 +135,14 @@ def test_what_is_measured_is_what_the_front_door_computes(mode):
     else:
         form = otpe.stepper(net, "otpe", traces="dense")
         state = form.init(2, "float32")
-        for x in (*spikes, spikes[0]):  # three before it counts, and the stream begins anew
+        for x in (*spikes, spikes[0]):  # three warm-up steps, then the stream starts again
             state, info = form.advance(params, state, x)
         want = form.emit(params, state, info, labels)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), got, want)
 
 
 @pytest.mark.parametrize("mode", ["offline", "online", "step"])
-def test_options_reach_what_is_measured(mode):
+def test_options_reach_the_measured_program(mode):
     with pytest.raises(TypeError, match="nonsense"):
         points.build(Point((5, 4), 3, 2, "ottt", mode, {"nonsense": 1}))
 
@@ -148,7 +150,7 @@ def test_options_reach_what_is_measured(mode):
 # The race
 
 
-def test_a_race_is_fair():
+def test_every_turn_of_a_race_has_a_warm_up_and_the_order_changes():
     calls = []
     slow, fast = (
         (lambda: (calls.append("slow"), time.sleep(0.004))),

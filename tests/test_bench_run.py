@@ -1,4 +1,4 @@
-"""`otpe bench` as a whole: the plan, the files, the heats, and what is kept when one of them goes wrong."""
+"""`otpe bench` as a whole: the plan, the files, the heats, and which results remain after a failure."""
 
 import errno
 import json
@@ -25,9 +25,9 @@ ONE = replace(TOY, rules=("ottt",), modes=("step",))
 # The plan
 
 
-def test_a_place_on_several_axes_is_measured_once():
-    found = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
-    assert found == {
+def test_a_point_on_several_axes_is_measured_once():
+    places = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
+    assert places == {
         schedule.Place((3, 3, 3), 4, 2): {"width": 3},
         schedule.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
         schedule.Place((6, 6, 6), 4, 4): {"batch": 4},
@@ -35,12 +35,12 @@ def test_a_place_on_several_axes_is_measured_once():
     }
 
 
-def test_without_axes_the_base_is_measured():
+def test_without_axes_only_the_base_point_is_measured():
     base = replace(TOY, sizes=(7, 5, 3), widths=())
     assert schedule.places(base) == {schedule.Place((7, 5, 3), 4, 2): {}}
 
 
-def test_rules_without_a_mode_are_not_asked_for_it():
+def test_rules_are_measured_only_in_the_modes_they_have():
     heats = schedule.heats(schedule.checked(TOY), {"traces": "dense"})
     assert [[(p.rule, p.mode) for p in heat.points] for heat in heats[1:3]] == [
         [("bptt", "offline"), ("otpe", "offline")], [("otpe", "step")],
@@ -48,7 +48,7 @@ def test_rules_without_a_mode_are_not_asked_for_it():
     assert all(point.options == {"traces": "dense"} for heat in heats for point in heat.points)
 
 
-def test_quick_changes_only_what_was_left_alone():
+def test_quick_changes_only_settings_that_were_not_given():
     quick = BenchConfig(quick=True, widths=(3,), rules=("otpe", "otpe")).resolved()
     assert quick.widths == (3,)
     assert quick.rules == ("otpe", "otpe")
@@ -56,21 +56,21 @@ def test_quick_changes_only_what_was_left_alone():
     assert BenchConfig().resolved() == BenchConfig()
 
 
-def test_the_line_that_asks_for_the_same():
+def test_the_command_line_rebuilds_the_settings():
     assert BenchConfig().command() == "otpe bench"
     assert BenchConfig(quick=True).resolved().command() == "otpe bench --quick"
     config = replace(BenchConfig(), modes=("step",), base_steps=7, widths=(), seconds=0.5, out=Path("elsewhere"))
     assert config.command() == "otpe bench --modes step --base-steps 7 --widths --seconds 0.5"
 
 
-def test_all_rules_but_the_one_that_does_not_scale():
+def test_the_default_rules_are_all_but_the_one_that_does_not_scale():
     assert schedule.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
 
 
 # Files
 
 
-def test_numbers_are_never_given_twice(tmp_path):
+def test_numbers_of_result_files_are_never_used_twice(tmp_path):
     (tmp_path / "bench-007.json").write_text("old")
     (tmp_path / "bench-notes.json").write_text("mine")
     assert files.claim(tmp_path, "bench", ".json").name == "bench-008.json"
@@ -78,9 +78,9 @@ def test_numbers_are_never_given_twice(tmp_path):
     assert (tmp_path / "bench-007.json").read_text() == "old"
 
 
-def test_two_at_once_get_different_numbers(tmp_path, monkeypatch):
+def test_two_processes_get_different_file_numbers(tmp_path, monkeypatch):
     (tmp_path / "bench-001.json").write_text("theirs")
-    monkeypatch.setattr(Path, "glob", lambda *_: [])  # they made it after we looked
+    monkeypatch.setattr(Path, "glob", lambda *_: [])  # another process made it after our check
     assert files.claim(tmp_path, "bench", ".json").name == "bench-002.json"
 
 
@@ -105,23 +105,23 @@ def read(folder: Path) -> dict:
     return json.loads((folder / "bench-001.json").read_text())
 
 
-def test_what_the_file_holds(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # it takes time
+def test_the_result_file_has_settings_machine_and_points(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes time
     assert bench.prepare(replace(TOY, out=tmp_path))() == 0
-    kept = read(tmp_path)
-    assert kept["finished"]
+    recorded = read(tmp_path)
+    assert recorded["finished"]
     for name in ("device", "backend", "jax", "otpe", "python", "platform", "cores", "date"):
-        assert kept[name]
-    assert kept["config"]["widths"] == [6, 12]
-    assert [(p["rule"], p["mode"], p["axes"]["width"]) for p in kept["points"]] == [
+        assert recorded[name]
+    assert recorded["config"]["widths"] == [6, 12]
+    assert [(p["rule"], p["mode"], p["axes"]["width"]) for p in recorded["points"]] == [
         ("bptt", "offline", 6), ("otpe", "offline", 6), ("bptt", "offline", 12), ("otpe", "offline", 12),
         ("otpe", "step", 6), ("otpe", "step", 12),
     ]  # fmt: skip
-    for point in kept["points"]:
+    for point in recorded["points"]:
         assert 0 < point["seconds"]["min"] <= point["seconds"]["median"] < point["first_call_seconds"]
         assert point["peak_bytes"] > point["bytes"]["working"]
         assert (point["state_bytes"] is None) == (point["mode"] == "offline")
-    fits = {(f["mode"], f["rule"], f["axis"], f["quantity"]): f for f in kept["growth"]}
+    fits = {(f["mode"], f["rule"], f["axis"], f["quantity"]): f for f in recorded["growth"]}
     assert set(fits) == {
         *(("offline", rule, "width", q) for rule in TOY.rules for q in ("time", "working", "peak")),
         *(("step", "otpe", "width", q) for q in ("time", "working", "peak", "state")),
@@ -137,7 +137,7 @@ def test_what_the_file_holds(tmp_path, monkeypatch):
     assert section.seconds > 0
 
 
-def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
+def test_a_stopped_benchmark_keeps_its_measurements(tmp_path, monkeypatch, capsys):
     races = iter([points.race, None])
 
     def stopped_in_the_second(*args):
@@ -148,15 +148,15 @@ def test_stopping_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(points, "race", stopped_in_the_second)
     assert bench.prepare(replace(ONE, out=tmp_path))() == 130
-    kept = read(tmp_path)
-    assert not kept["finished"]
-    assert [p["axes"]["width"] for p in kept["points"]] == [6]
-    told = capsys.readouterr()
-    assert "What was measured until now is kept" in told.err
-    assert "not finished" in told.out
+    recorded = read(tmp_path)
+    assert not recorded["finished"]
+    assert [p["axes"]["width"] for p in recorded["points"]] == [6]
+    output = capsys.readouterr()
+    assert "What was measured until now is kept" in output.err
+    assert "not finished" in output.out
 
 
-def test_every_heat_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
+def test_every_heat_is_written_before_the_next_one_runs(tmp_path, monkeypatch):
     def crash(*_):
         raise RuntimeError("the power is gone")
 
@@ -172,26 +172,26 @@ def test_every_heat_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
     assert len(read(tmp_path)["points"]) == 1
 
 
-def test_what_is_too_large_is_left_out_and_said(tmp_path, capsys):
+def test_points_that_are_too_large_are_left_out_with_a_message(tmp_path, capsys):
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), max_gb=1e-3, out=tmp_path)
     assert bench.prepare(config)() == 0
-    kept = read(tmp_path)
-    assert [point["rule"] for point in kept["points"]] == ["ottt"]
-    (left_out,) = kept["left_out"]
+    recorded = read(tmp_path)
+    assert [point["rule"] for point in recorded["points"]] == ["ottt"]
+    (left_out,) = recorded["left_out"]
     assert (left_out["rule"], left_out["why"]) == ("rtrl", "needs 0.0013 GB, more than --max-gb 0.001")
     assert "step, rtrl, 30-30-30, T 4, batch 2: needs 0.0013 GB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("message", "kept"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
+    ("message", "left_out"), [("RESOURCE_EXHAUSTED: out of memory", True), ("INVALID_ARGUMENT: a bug", False)]
 )
-def test_a_full_device_is_left_out_and_a_bug_is_not(tmp_path, monkeypatch, message, kept):
+def test_only_out_of_memory_errors_leave_a_point_out(tmp_path, monkeypatch, message, left_out):
     def fail(_):
         raise jax.errors.JaxRuntimeError(message)
 
     monkeypatch.setattr(points, "ready", fail)
     job = bench.prepare(replace(ONE, out=tmp_path))
-    if kept:
+    if left_out:
         assert job() == 0
         assert [point["why"] for point in read(tmp_path)["left_out"]] == [message, message]
     else:
@@ -199,7 +199,7 @@ def test_a_full_device_is_left_out_and_a_bug_is_not(tmp_path, monkeypatch, messa
             job()
 
 
-def test_the_table(tmp_path):
+def test_the_table_has_the_measured_values(tmp_path):
     measured = measurements.blank(TOY)
     for width in (6, 12):
         for rule, median in (("bptt", 0.002), ("otpe", 0.003)):

@@ -1,4 +1,4 @@
-"""The public check of neurons: ours pass it, a user's own passes it, and of wrong ones it names what is wrong."""
+"""The public check of neurons: ours and a user's pass it, and it names what is wrong with wrong ones."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -35,7 +35,7 @@ def test_our_neurons_pass(neuron):
     check_neuron(neuron)
 
 
-def test_in_32_bits_too():
+def test_our_neurons_pass_in_32_bits():
     with jax.enable_x64(False):
         for neuron in (otpe.LIF(0.9), CubaLIF(0.9, 0.7, reset="zero", **TRAINED), AdaptiveLIF(0.9)):
             check_neuron(neuron, shape=(2, 3))
@@ -45,20 +45,20 @@ def test_a_users_neuron_passes():
     check_neuron(AlphaSynapse())
 
 
-# Every entry by itself
+# One wrong entry at a time
 
 
 def changed(kind, part, index, by):
-    """The neuron with one entry of A, b or h off by so much."""
+    """Return the neuron with one entry of A, b or h changed by `by`."""
 
     @dataclass(frozen=True)
     class Wrong(kind):
-        def linearise(self, kept):
-            A, b, h = super().linearise(kept)
-            found = {"A": [list(row) for row in A], "b": list(b), "h": list(h)}
-            into = found[part][index[0]] if part == "A" else found[part]
+        def linearise(self, point):
+            A, b, h = super().linearise(point)
+            entries = {"A": [list(row) for row in A], "b": list(b), "h": list(h)}
+            into = entries[part][index[0]] if part == "A" else entries[part]
             into[index[-1]] = into[index[-1]] + by
-            return tuple(map(tuple, found["A"])), tuple(found["b"]), tuple(found["h"])
+            return tuple(map(tuple, entries["A"])), tuple(entries["b"]), tuple(entries["h"])
 
     return Wrong
 
@@ -79,7 +79,7 @@ def test_a_wrong_entry_is_named(kind, part, index):
         check_neuron(changed(kind, part, index, 0.05)(0.9, 0.7))
 
 
-# Mistakes that people make
+# Typical mistakes
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class TakesTheSpikeForItsDerivative(CubaLIF):
 
 @dataclass(frozen=True)
 class SignOfTheAdaptation(AdaptiveLIF):
-    def linearise(self, kept):
-        A, b, (g, h) = super().linearise(kept)
+    def linearise(self, point):
+        A, b, (g, h) = super().linearise(point)
         return A, b, (g, -h)
 
 
@@ -130,7 +130,7 @@ class CausesLateByOne(otpe.LIF):
 
 @dataclass(frozen=True)
 class Normalised(otpe.LIF):
-    """Neurons that inhibit each other."""
+    """Neurons that inhibit each other, which a step must not do."""
 
     def step(self, u, current):
         return super().step(u, current - 0.1 * current.mean(-1, keepdims=True))
@@ -173,7 +173,7 @@ class TooFewEntries(CubaLIF):
 
 @dataclass(frozen=True)
 class NotAlike:
-    """Compares by identity."""
+    """Equality by identity instead of by value."""
 
     inner: otpe.LIF = field(default=otpe.LIF(0.9), compare=False)
     start, step, linearise = (property(lambda self, name=name: getattr(self.inner, name)) for name in ("start", "step", "linearise"))  # fmt: skip
@@ -186,7 +186,7 @@ class NoHash(otpe.LIF):
 
 
 def root(d):
-    """NaN below the threshold, where the seven distances that every surrogate is tried at do not look."""
+    """NaN below the threshold, but not at the seven distances at which every surrogate is tested."""
     return jnp.where(jnp.abs(d + 0.5) < 0.2, jnp.sqrt(-jnp.abs(d)), jnp.exp(-jnp.abs(d)))
 
 
@@ -222,7 +222,7 @@ def test_wrong_neurons_are_found(neuron, message):
 
 @dataclass(frozen=True)
 class Early(AlphaSynapse):
-    """The state holds what has leaked already; linearise speaks of what has not. The outputs are the same function."""
+    """The state is stored after the leak, linearise describes it before the leak. The outputs are the same function."""
 
     def step(self, state, current):
         J, I, u = state
@@ -241,7 +241,7 @@ class EarlyWithLeaks(Early):
 
 @dataclass(frozen=True)
 class Scaled(otpe.LIF):
-    """One state may be scaled: its leak stays the same."""
+    """A scaled state: its leak stays the same."""
 
     def step(self, u, current):
         after, s, v = super().step(u / 3, current)
@@ -257,7 +257,7 @@ def test_states_may_have_other_coordinates_if_the_neuron_has_leaks():
 
 @dataclass(frozen=True)
 class Delayed:
-    """A current acts one step late, and the spike is remembered: the state has one array more than linearise has states."""
+    """A current acts one step late, and the spike is stored: the state has one array more than linearise has states."""
 
     surrogate: object = otpe.arctan()
     wrong: float = 0.0
@@ -281,7 +281,7 @@ class Delayed:
         return ((0.7, 0), (1.0, 0.9))
 
 
-def test_a_state_with_more_arrays_is_compared_as_a_whole():
+def test_a_state_with_extra_arrays_is_compared_by_its_output_derivatives():
     check_neuron(Delayed())
     with pytest.raises(
         AssertionError,

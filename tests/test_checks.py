@@ -1,4 +1,4 @@
-"""The public check suite: our rules pass it, a user's rule passes it, and broken ones do not."""
+"""The public check suite: our rules and a user's rule pass it, broken rules fail."""
 
 import ast
 import subprocess
@@ -22,11 +22,11 @@ def test_our_rules_pass(rule, check):
     check(otpe.rule(rule))
 
 
-def test_no_check_is_left_out_by_python_O():
+def test_no_check_uses_an_assert_statement():
     folder = Path(otpe.testing.__file__).parent
     for path in folder.glob("*.py"):
         bare = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
-        assert bare == [], f"{path.name} has an assert, which python -O leaves out. Use require"
+        assert bare == [], f"{path.name} has an assert, which python -O removes. Use require"
     code = (
         "from otpe.testing import checks; import numpy as np; checks.same(np.float64(1), np.float64(2), 'one and two')"
     )
@@ -36,7 +36,7 @@ def test_no_check_is_left_out_by_python_O():
 
 @dataclass(frozen=True)
 class Present:
-    """A user's rule: no memory at all, only the present step counts."""
+    """A user's rule without memory: only the current step counts."""
 
     trace: ClassVar = "input"
     order: ClassVar = 0
@@ -66,7 +66,7 @@ def test_a_users_rule_passes():
 
 @dataclass(frozen=True)
 class WrongBackward(otpe.Ostl):
-    """Forgets the reset in one of the two forms."""
+    """Omits the reset in one of the two forms."""
 
     def backward(self, carry, q, now, decay):
         (κ,) = carry
@@ -76,7 +76,7 @@ class WrongBackward(otpe.Ostl):
 
 @dataclass(frozen=True)
 class TwiceAStep(otpe.Otpe):
-    """Updates the eligibility twice a step, in both forms alike it would be found by the golden files; here in one."""
+    """Updates the eligibility twice a step, in one form. (In both forms, the golden files would find it.)"""
 
     def advance(self, rows, x, now, decay):
         return super().advance(super().advance(rows, x, now, decay), x, now, decay)
@@ -96,7 +96,7 @@ class SurrogateTwice(otpe.Otpe):
 
 @dataclass(frozen=True)
 class SeesTheBatch(Present):
-    """Lets samples see each other, in both forms alike, when there is more than one step to learn from."""
+    """Mixes samples in both forms alike, when there is more than one step."""
 
     averages: ClassVar = True
 
@@ -107,12 +107,12 @@ class SeesTheBatch(Present):
         return super().backward(carry, q * self.leaked(now), now, decay)
 
     def leaked(self, now):
-        return 1 + (now.ḡ - now.g).mean(0)  # 1 at the first step, and with leak 0
+        return 1 + (now.ḡ - now.g).mean(0)  # is 1 at the first step and with leak 0
 
 
 @dataclass(frozen=True)
 class Grows(Present):
-    """Lets its trace change its type along a stream."""
+    """Changes the type of its trace along a stream."""
 
     def advance(self, rows, x, now, decay):
         return (jnp.float32(x + 0 * rows[0]),)
@@ -120,7 +120,7 @@ class Grows(Present):
 
 @dataclass(frozen=True)
 class NotFinite(Present):
-    """Divides by the signal, which may be zero."""
+    """Divides by the signal, which can be zero."""
 
     def backward(self, carry, q, now, decay):
         κ = now.g * q * q / q
@@ -145,7 +145,7 @@ def test_broken_rules_are_found(broken, message):
 
 @dataclass(frozen=True)
 class RandomFeedback(Present):
-    """Sends down another signal than the weights above ask for: not exact, and not meant to be."""
+    """Sends down a signal that does not use the weights above. It is inexact on purpose."""
 
     def emit(self, rows, q, now):
         return super().emit(rows, q, now)._replace(below=-q * now.g)
@@ -155,7 +155,7 @@ class RandomFeedback(Present):
         return carry, κ, -m
 
 
-def test_single_checks_can_be_skipped_by_name(capsys):
+def test_checks_can_be_skipped_by_name(capsys):
     rule = otpe.Rule("feedback", hidden=RandomFeedback(), output=RandomFeedback())
     with pytest.raises(AssertionError, match="feedback without memory, and BPTT, differ"):
         check_rule(rule)
@@ -203,7 +203,7 @@ def test_relative_error_is_the_largest_over_the_leaves():
         relative_error([np.zeros(1)], [np.zeros(2)])
 
 
-def test_nan_is_found_wherever_it_is():
+def test_a_nan_in_any_leaf_is_found():
     for given in ([np.nan, 1.0], [1.0, np.nan]):
         assert np.isnan(relative_error(given, [1.0, 1.0]))
         with pytest.raises(AssertionError, match="differ by a relative nan"):

@@ -1,4 +1,4 @@
-"""Long sequences, a chunk at a time: the same gradient, in memory that does not grow with time."""
+"""Gradients of long sequences in chunks: the same gradient, with memory that does not grow with time."""
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,10 @@ def case():
 
 
 @pytest.mark.parametrize("rule", ["bptt", "ottt", "otpe", "f-approx-deep-otpe"])
-def test_chunks_make_no_difference(case, rule):
-    wanted = otpe.gradients(*case, rule=rule)
-    for chunk in (1, 4, 50):  # without a rest, with one, and more steps than there are
-        assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), wanted) < 1e-12
+def test_chunks_give_the_same_gradient(case, rule):
+    expected = otpe.gradients(*case, rule=rule)
+    for chunk in (1, 4, 50):  # chunks that divide the steps, that do not, and that exceed them
+        assert relative_error(otpe.gradients(*case, rule=rule, chunk=chunk), expected) < 1e-12
 
 
 def working_bytes(steps, chunk):
@@ -35,24 +35,24 @@ def working_bytes(steps, chunk):
     )
 
 
-def test_memory_is_that_of_a_chunk():
+def test_memory_is_that_of_one_chunk():
     assert working_bytes(20_000, None) > 15 * working_bytes(1_000, None)
-    # What is left to grow is one state per chunk, and here the input bits that are copied chunk by chunk.
+    # Two parts still grow: one state per chunk, and here the input bits that are copied chunk by chunk.
     assert working_bytes(20_000, 100) < working_bytes(20_000, None) / 10
 
 
-def test_a_long_sequence_is_cut_without_being_asked(case, monkeypatch):
+def test_a_sequence_too_long_for_memory_is_cut_automatically(case, monkeypatch):
     seen = []
     run = offline._whole
     monkeypatch.setattr(offline, "_whole", lambda plan, *rest: seen.append(plan.chunk) or run(plan, *rest))
     otpe.gradients(*case)
-    wanted = otpe.gradients(*case, chunk=11)
-    monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # room for four steps
-    assert relative_error(otpe.gradients(*case), wanted) < 1e-12
+    expected = otpe.gradients(*case, chunk=11)
+    monkeypatch.setattr(offline, "MEMORY", 4 * 8 * 3 * (8 + 7 + 5) * 4)  # memory for four steps
+    assert relative_error(otpe.gradients(*case), expected) < 1e-12
     assert seen == [None, 11, 4]
 
 
-def test_twenty_thousand_steps():
+def test_chunks_of_twenty_thousand_steps_give_the_whole_gradient():
     net = otpe.dense([6, 8, 5], leak=0.9)
     params = jax.tree.map(lambda p: 3 * p, net.init(jax.random.key(0), "float64"))
     spikes = np.random.default_rng(0).random((20_000, 2, 6)) < 0.4

@@ -31,8 +31,8 @@ except SystemExit as stop:
 assert status == 0
 assert "jax" not in sys.modules
 """
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert said.strip()
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert output.strip()
 
 
 def test_the_command_is_installed():
@@ -47,13 +47,13 @@ def test_version(capsys):
 
 def test_usage_names_every_verb(capsys):
     assert cli.main([]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name, verb in cli.VERBS.items():
-        assert name in said
-        assert verb.summary in said
+        assert name in output
+        assert verb.summary in output
 
 
-def test_the_arguments_of_the_process_are_taken(monkeypatch, capsys):
+def test_main_reads_the_arguments_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["otpe", "--version"])
     assert cli.main() == 0
     assert capsys.readouterr().out.startswith("otpe ")
@@ -62,16 +62,16 @@ def test_the_arguments_of_the_process_are_taken(monkeypatch, capsys):
 def test_bench_from_end_to_end(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     assert cli.main([*TOY, "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     first = (out / "bench-001.json").read_text()
     assert len(json.loads(first)["points"]) == 6
-    assert (out / "bench-001.txt").read_text() in said
+    assert (out / "bench-001.txt").read_text() in output
     for mode in ("offline", "step"):
         assert (out / f"bench-001-{mode}.png").read_bytes().startswith(b"\x89PNG")
     assert cli.main([*TOY, "--modes", "step", "--out", str(out)]) == 0
-    assert (out / "bench-001.json").read_text() == first, "old numbers stay"
+    assert (out / "bench-001.json").read_text() == first, "earlier results stay"
     assert (out / "bench-002-step.png").exists()
-    assert not list(out.glob(".*")), "nothing half-written is left"
+    assert not list(out.glob(".*")), "no half-written file remains"
 
 
 BAD = [
@@ -98,34 +98,36 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     monkeypatch.setattr("otpe.lab.bench.bench.run", lambda *_: pytest.fail("computed something"))
     assert cli.main(args) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
     assert (tmp_path / "a-file").read_text() == "mine"
 
 
 @pytest.mark.parametrize("args", [["--widths", "many"], ["--modes", "sideways"], ["--width", "3"]], ids=" ".join)
-def test_what_cannot_be_read_is_refused(args, capsys):
+def test_arguments_of_the_wrong_type_end_with_status_2(args, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["bench", *args])
     assert stop.value.code == 2
     assert args[-2] in capsys.readouterr().err
 
 
-def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "otpe.files.os.access", lambda *_: False
+    )  # the user who runs the tests may have all permissions
     assert cli.main([*TOY, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
 
 
-def test_a_bug_shows_itself(monkeypatch, tmp_path):
+def test_a_bug_is_shown_with_its_traceback(monkeypatch, tmp_path):
     def broken(*_):
         raise ValueError("a bug")
 
@@ -134,7 +136,7 @@ def test_a_bug_shows_itself(monkeypatch, tmp_path):
         cli.main([*TOY, "--out", str(tmp_path)])
 
 
-def test_ctrl_c_while_data_is_fetched_or_read(monkeypatch, capsys):
+def test_ctrl_c_while_data_is_read_ends_with_status_130(monkeypatch, capsys):
     def pressed(*_):
         raise KeyboardInterrupt
 
@@ -143,25 +145,25 @@ def test_ctrl_c_while_data_is_fetched_or_read(monkeypatch, capsys):
     assert capsys.readouterr().err == "\notpe: stopped.\n"
 
 
-def test_a_reader_that_has_seen_enough(tmp_path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     command = f"{sys.executable} -c 'from otpe import cli; raise SystemExit(cli.main())' {' '.join(TOY)} --out {tmp_path} | true"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr
 
 
-def test_without_tyro(monkeypatch, capsys):
+def test_without_tyro_the_command_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tyro", None)
     assert cli.main(TOY) == 2
     assert "needs tyro, which is not installed. Use: pip install 'otpe[cli]'" in capsys.readouterr().err
     assert cli.main(["--help"]) == 0
 
 
-def test_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
+def test_bench_works_without_matplotlib_and_tqdm(monkeypatch, capsys, tmp_path):
     for missing in ("matplotlib", "tqdm"):
         monkeypatch.setitem(sys.modules, missing, None)
     assert cli.main([*TOY, "--modes", "step", "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in said.out
-    assert "2/2 step 12-12-12, T 4, batch 2" in said.err
+    output = capsys.readouterr()
+    assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in output.out
+    assert "2/2 step 12-12-12, T 4, batch 2" in output.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-001.json", "bench-001.txt", "section.json"]

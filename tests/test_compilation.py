@@ -1,4 +1,4 @@
-"""A second call with the same shapes does not trace again."""
+"""A second call with the same shapes is not traced again."""
 
 import warnings
 
@@ -44,14 +44,16 @@ def test_gradients_trace_once(counted, rule):
     otpe.gradients(net, weak, spikes, labels.astype(np.int8), rule=rule)
     assert count.traced == once
     otpe.gradients(net, params, spikes[:-1], labels, rule=rule)
-    assert count.traced > once, "a new shape must trace anew, or the count counts nothing"
-    otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)  # one byte stays one byte: another program
+    assert count.traced > once, "a new shape must be traced, or the counter does not work"
+    otpe.gradients(
+        net, params, spikes.astype(bool), labels, rule=rule
+    )  # spikes of one byte stay so: this is another program
     once = count.traced
     otpe.gradients(net, params, spikes.astype(bool), labels, rule=rule)
     assert count.traced == once
 
 
-def test_an_equal_network_does_not_trace_again():
+def test_an_equal_network_reuses_the_compiled_program():
     spikes, labels = np.ones((3, 2, 4)), np.array([0, 1])
 
     def gradients():
@@ -93,7 +95,7 @@ def test_run_traces_once(counted):
 
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("rule", ["bptt", "ostl", "ottt", "otpe", "f-approx-otpe"])
-def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_theirs(rule):
+def test_on_a_gpu_equal_layers_share_their_kernels(rule):
     spikes, labels = np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)
 
     def kernels(layers):
@@ -110,7 +112,7 @@ def test_on_a_gpu_time_is_walked_by_kernels_and_layers_that_are_alike_share_thei
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("rule", ["bptt", "f-approx-otpe", "deep-otpe"])
 def test_on_a_gpu_every_neuron_has_fused_kernels(rule):
-    """A warning that there is no kernel is an error in these tests."""
+    """In these tests, the warning that there is no kernel is an error."""
     layer, uniform = otpe.layers.dense, otpe.Uniform(0.8, 0.9)
     net = otpe.network(
         8,

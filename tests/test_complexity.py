@@ -1,4 +1,4 @@
-"""The paper's table 1: what is counted and fitted, how it is told, and that nothing is measured twice."""
+"""The paper's table 1: what is counted and fitted, how it is shown, and that nothing is measured twice."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,7 @@ from otpe.lab.bench import bench, figures, measurements, points, schedule
 from otpe.lab.bench.points import Point
 from otpe.lab.report import content
 
-# Exponents over n and T, as the paper has them; those of the deep rules are ours.
+# Exponents over n and T from the paper. Those of the deep rules are ours.
 KEPT = {
     "bptt": (1, 1), "ottt": (1, 0), "ostl": (2, 0), "otpe": (2, 0), "approx-otpe": (1, 0), "deep-otpe": (2, 0),
     "approx-deep-otpe": (1, 0),
@@ -25,7 +25,7 @@ def bases(config=bench.QUICK, rules=tuple(KEPT)):
 
 
 @pytest.mark.parametrize("rule", KEPT)
-def test_what_is_kept_grows_as_in_the_paper(rule):
+def test_counted_state_grows_as_in_the_paper(rule):
     (base,) = bases(rules=(rule,))
     n, T = (figures.count(base, axis) for axis in ("width", "steps"))
     assert (n.theory, T.theory) == KEPT[rule]
@@ -33,16 +33,18 @@ def test_what_is_kept_grows_as_in_the_paper(rule):
     assert T.exponent == pytest.approx(KEPT[rule][1], abs=1e-6)
 
 
-def test_what_is_kept_by_hand():
+def test_counted_state_equals_a_count_by_hand():
     (bptt, ottt, ostl) = bases(replace(TOY, sizes=(5, 4, 3), base_batch=2), ("bptt", "ottt", "ostl"))
-    assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "a float per neuron and step, of two samples"
-    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), "per input and bias a trace, per neuron a membrane"
+    assert points.kept(bptt) == 4 * 3 * 2 * (4 + 3), "one float per neuron and step, for two samples"
+    assert points.kept(ottt) == 4 * 2 * ((5 + 1) + 4 + (4 + 1) + 3), (
+        "one trace per input and bias, one membrane per neuron"
+    )
     assert points.kept(ostl) == points.kept(replace(ostl, steps=50)) > 4 * 2 * (5 * 4 + 4 * 3)
 
 
-def test_step_by_step_theory_takes_it_for_what_it_is():
+def test_the_per_step_form_has_the_theory_of_online_training():
     assert schedule.form("offline", bench.STEP_BY_STEP) == "steps"
-    assert schedule.form("offline", {"form": "steps"}) == "online", "the traces may be others"
+    assert schedule.form("offline", {"form": "steps"}) == "online", "other traces may be used"
     assert schedule.form("offline", {}) == "offline"
     assert schedule.form("step", bench.STEP_BY_STEP) == "step"
     assert schedule.expected("otpe", "steps").time == schedule.Powers(2, 1, 1, 1)
@@ -51,8 +53,8 @@ def test_step_by_step_theory_takes_it_for_what_it_is():
     assert points.state(replace(step, mode="offline", options=bench.STEP_BY_STEP)) == points.state(step)
 
 
-def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
-    """A section of points whose time is n² T exactly, at these widths of each rule."""
+def section_of(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
+    """Return a section whose points take exactly n² T seconds, at these widths of each rule."""
     measured = measurements.blank(TOY) | {"finished": finished, "left_out": list(left_out)}
     for rule in rules:
         for axes in (*({"width": n} for n in widths[rule]), {"steps": 10}, {"steps": 20}):
@@ -67,8 +69,8 @@ def told(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
     return figures.section(measured, shown, name="toy", title="Toy", command="otpe toy")
 
 
-def test_the_table():
-    (table,) = told({"bptt": (6, 12), "otpe": (6, 12)}).tables
+def test_the_table_has_the_measured_values():
+    (table,) = section_of({"bptt": (6, 12), "otpe": (6, 12)}).tables
     assert table.columns == (
         "rule", "measured", "paper: space", "kept over n, 64–4,096", "kept over T, 10–10,000", "paper: time",
         "time over n, 6–12", "time over T, 10–20",
@@ -80,15 +82,15 @@ def test_the_table():
     ]  # fmt: skip
 
 
-def test_a_rule_without_a_whole_form_goes_step_by_step():
+def test_a_rule_without_a_backward_form_is_measured_step_by_step():
     measured = measurements.blank(TOY)
     shown = [Point((6, 6, 6), 3, 1, rule, "offline") for rule in ("otpe", "rtrl")]
     (table,) = figures.section(measured, shown, name="toy", title="Toy", command="otpe toy").tables
     assert [row[1] for row in table.rows] == ["whole sequence", "T single steps"]
 
 
-def test_the_figures():
-    state, time = told({"bptt": (6, 12), "otpe": (12, 6)}).figures
+def test_the_figures_have_a_line_per_rule():
+    state, time = section_of({"bptt": (6, 12), "otpe": (12, 6)}).figures
     assert [line.name for panel in state.panels for line in panel.lines] == ["bptt", "otpe", "deep-otpe"] * 2
     over_n, over_T = time.panels
     assert [(line.name, line.x, line.y) for line in over_n.lines] == [
@@ -99,25 +101,25 @@ def test_the_figures():
     assert all(panel.log_x and panel.log_y for figure in (state, time) for panel in figure.panels)
 
 
-def test_the_remarks_say_what_is_missing():
+def test_the_remarks_name_missing_points():
     left_out = {"rule": "otpe", "mode": "offline", "sizes": [24] * 3, "steps": 3, "why": "needs 9 GB"}
-    made = told({"bptt": (6, 12, 24), "otpe": (6, 12)}, finished=False, left_out=[left_out])
-    assert made.tables[0].rows[1][-2] == "2.00 (2), 6–12 only"
-    said = "\n".join(made.remarks)
-    assert "Left out: otpe, offline, 24-24-24, T 3: needs 9 GB." in said
-    assert "Counted but not timed here: deep-otpe." in said
-    assert "Stopped before all was measured." in said
-    assert "The compiled BPTT plans 3.0 times that." in said
-    assert "Ours, not the paper's: deep-otpe." in said
-    whole = "\n".join(told({"bptt": (6, 12), "otpe": (6, 12)}).remarks)
+    section = section_of({"bptt": (6, 12, 24), "otpe": (6, 12)}, finished=False, left_out=[left_out])
+    assert section.tables[0].rows[1][-2] == "2.00 (2), 6–12 only"
+    remarks = "\n".join(section.remarks)
+    assert "Left out: otpe, offline, 24-24-24, T 3: needs 9 GB." in remarks
+    assert "Counted but not timed here: deep-otpe." in remarks
+    assert "Stopped before all was measured." in remarks
+    assert "The compiled BPTT plans 3.0 times that." in remarks
+    assert "Ours, not the paper's: deep-otpe." in remarks
+    whole = "\n".join(section_of({"bptt": (6, 12), "otpe": (6, 12)}).remarks)
     assert "Left out" not in whole
     assert "Stopped" not in whole
 
 
-def test_what_grows_otherwise_is_named(monkeypatch):
-    assert "What is kept grows as theory has it." in told({}, rules=()).lead
+def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
+    assert "What is kept grows as theory has it." in section_of({}, rules=()).lead
     monkeypatch.setitem(schedule.STEP, "otpe", schedule.STEP["ottt"])
-    assert "What is kept grows other than expected for otpe." in told({}, rules=()).lead
+    assert "What is kept grows other than expected for otpe." in section_of({}, rules=()).lead
 
 
 # The study
@@ -129,7 +131,7 @@ def toy(monkeypatch):
 
 
 def heats_in(monkeypatch, stop_in=None):
-    """The heats that are measured from now on; Ctrl-C comes in one of them."""
+    """Record the heats that are measured from here on. Press Ctrl-C in heat number `stop_in`."""
     race, seen = points.race, []
 
     def noted(*args):
@@ -142,7 +144,7 @@ def heats_in(monkeypatch, stop_in=None):
     return seen
 
 
-def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
+def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
     with monkeypatch.context() as patch:
         heats_in(patch, stop_in=2)
         with pytest.raises(KeyboardInterrupt, match=r"What was measured until now is kept; the same command goes on\."):
@@ -155,20 +157,20 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
 
     with monkeypatch.context() as patch:
         seen = heats_in(patch)
-        made = bench.study(quick=True, out=tmp_path)
-        assert len(seen) == 2, "the other width, and the other T"
+        section = bench.study(quick=True, out=tmp_path)
+        assert len(seen) == 2, "the other width and the other T"
     after = json.loads((tmp_path / "points.json").read_text())
     assert after["points"][:2] == first["points"]
     assert after["finished"]
     assert after["seconds"] > first["seconds"] > 0
-    assert "not measured" not in made.tables[0].rows[0]
+    assert "not measured" not in section.tables[0].rows[0]
 
     monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured again"))
     again = bench.study(quick=True, out=tmp_path)
-    assert content.to_json(again) == content.to_json(made)
-    back = content.from_json(content.to_json(made))
+    assert content.to_json(again) == content.to_json(section)
+    back = content.from_json(content.to_json(section))
     assert (back.name, back.where, back.command) == ("complexity", "Table 1", "otpe reproduce complexity --quick")
-    assert content.to_json(back) == content.to_json(made)
+    assert content.to_json(back) == content.to_json(section)
     assert [row[0] for row in back.tables[0].rows] == list(bench.FULL.rules)
 
 
@@ -186,7 +188,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch, toy):
     ],
     ids=["damaged", "something else", "other settings", "another machine"],
 )
-def test_what_is_not_of_this_study_stays(tmp_path, monkeypatch, toy, content, error, message):
+def test_files_of_another_study_are_left_unchanged(tmp_path, monkeypatch, toy, content, error, message):
     monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured something"))
     if isinstance(content, dict):
         blank = measurements.blank(schedule.checked(replace(TOY, out=tmp_path)))
@@ -197,13 +199,13 @@ def test_what_is_not_of_this_study_stays(tmp_path, monkeypatch, toy, content, er
     assert (tmp_path / "points.json").read_text() == content
 
 
-def test_a_file_in_the_place_of_the_folder(tmp_path):
+def test_a_file_instead_of_the_folder_is_refused(tmp_path):
     (tmp_path / "a-file").touch()
     with pytest.raises(NotADirectoryError, match="which is a file, expected a folder"):
         bench.study(quick=True, out=tmp_path / "a-file")
 
 
-def test_what_is_compiled_side_by_side_may_be_too_large():
+def test_programs_too_large_to_compile_together_are_left_out():
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), steps=(), max_gb=1e-3)
     measured = measurements.blank(config)
     (heat,) = schedule.heats(config)

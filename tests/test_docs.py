@@ -1,4 +1,4 @@
-"""The documents are true: their code runs, every rule has its page, and every link leads somewhere."""
+"""The documents are correct: their code runs, every rule has its page, and every link has a target."""
 
 import re
 import subprocess
@@ -54,11 +54,11 @@ def test_every_rule_has_its_page(rule):
     assert f"rules/{rule}.md" in (ROOT / "docs" / "README.md").read_text()
 
 
-def test_the_cli_reference_is_what_the_settings_say():
+def test_the_cli_reference_is_up_to_date():
     command = [sys.executable, "-X", "utf8", "-c", WITHOUT_JAX]
-    made = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    generated = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert page == made, "the settings have changed. Use: python docs/make_cli_reference.py"
+    assert page == generated, "the settings have changed. Use: python docs/make_cli_reference.py"
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)
@@ -71,7 +71,7 @@ def test_the_cli_reference_has_the_options_of_the_help(verb, capsys, monkeypatch
     assert re.findall(r"^\| `(--[a-z-]+)`", section, re.MULTILINE) == shown
 
 
-def test_the_items_of_the_paper_are_those_of_the_command():
+def test_reproduce_md_lists_the_items_of_the_command():
     page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| `([a-z0-9-]+)` \| (.+) \| (.+) \|$", page.split("## Items")[1].split("\n## ")[0], re.MULTILINE

@@ -1,4 +1,4 @@
-"""The engine: which backend is taken, how exact it is, and that every rule is the same on all of them."""
+"""The engine: how a backend is chosen, how exact it is, and that every rule gives the same on all backends."""
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,12 @@ import otpe
 from otpe.engine import VARIABLE, Engine, engine
 from otpe.testing import assert_live, relative_error, scenario
 
-OFFLINE = ("bptt", "ottt", "otpe", "f-approx-otpe", "f-deep-otpe")  # all that a kernel may meet
+OFFLINE = ("bptt", "ottt", "otpe", "f-approx-otpe", "f-deep-otpe")  # everything that a kernel must handle
 
 
 @pytest.fixture(scope="module")
 def case():
-    """float32, and widths and steps that are no multiple of anything."""
+    """A float32 case whose widths and steps are multiples of no tile size."""
     case = scenario((11, 9, 7, 5), steps=13, batch=3, leak=(0.9, 0.8, 0.95), seed=4)
     assert_live(case)
     return case._replace(
@@ -40,7 +40,7 @@ def test_kernels_are_exact_in_float64(rule):
 
 @pytest.mark.parametrize(("make", "rule"), [(networks.membrane, "f-approx-deep-otpe"), (networks.short, "otpe"), (networks.own, "bptt")])  # fmt: skip
 def test_kernels_are_exact_for_every_neuron(make, rule):
-    """Several states, trained leaks, a membrane, and neurons of a user's own: forwards and backwards."""
+    """Several states, trained leaks, a membrane, and user neurons: forward and backward."""
     case = live(make)
     plain, kernels = (otpe.gradients(*case, rule=rule, backend=b) for b in ("plain", "interpret"))
     assert relative_error(kernels, plain) < 1e-12
@@ -58,7 +58,7 @@ def test_kernels_of_traces_are_exact_for_every_neuron(traces):
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("make", [networks.membrane, networks.short, networks.own])
 def test_kernels_of_every_neuron_can_be_made_for_a_gpu(make):
-    """One per layer and direction."""
+    """There is one kernel per layer and direction."""
     case = live(make)
     params = jax.tree.map(jnp.float32, case.params)
     text = cuda(case.net, params, np.asarray(case.spikes, np.uint8), case.labels)
@@ -78,7 +78,7 @@ def test_kernels_learn_online_as_plain_loops_do(case, traces):
 
 
 def test_small_layers_are_cut_into_groups_of_samples():
-    """A batch with many divisors: the samples of a dense trace are worked on group by group."""
+    """A batch with many divisors: dense traces are computed for one group of samples at a time."""
     case = scenario((4, 3, 2), steps=3, batch=12)
     steps = (
         otpe.gradients(*case, rule="otpe", form="steps", traces="dense", backend=b) for b in ("plain", "interpret")
@@ -86,12 +86,12 @@ def test_small_layers_are_cut_into_groups_of_samples():
     assert relative_error(*steps) < 1e-12
 
 
-def test_types_of_spikes_make_no_difference(case):
-    wanted = otpe.gradients(*case, backend="plain")
+def test_every_spike_type_gives_the_same_gradient(case):
+    expected = otpe.gradients(*case, backend="plain")
     for dtype, backend in ((bool, "plain"), (np.int8, "interpret"), (np.int32, "plain"), (np.float32, "interpret")):
-        given = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
-        assert given[0].dtype == jnp.float32
-        assert relative_error(given, wanted) < 1e-5
+        actual = otpe.gradients(*case[:2], case.spikes.astype(dtype), case.labels, backend=backend)
+        assert actual[0].dtype == jnp.float32
+        assert relative_error(actual, expected) < 1e-5
 
 
 def test_counts_up_to_255_are_exact():
@@ -105,11 +105,11 @@ def test_counts_up_to_255_are_exact():
 
 
 @pytest.mark.parametrize(("precision", "bound"), [("tf32", 1e-2), ("bf16", 0.5)])
-def test_precision_is_a_setting(case, precision, bound):
+def test_each_precision_stays_within_its_error_bound(case, precision, bound):
     plain = otpe.gradients(*case, backend="plain")
-    given = otpe.gradients(*case, backend="interpret", precision=precision)
-    assert relative_error(given, plain) < bound
-    assert relative_error(given, plain) > 1e-7
+    actual = otpe.gradients(*case, backend="interpret", precision=precision)
+    assert relative_error(actual, plain) < bound
+    assert relative_error(actual, plain) > 1e-7
 
 
 def test_differentiating_a_network_goes_through_the_plain_engine(case):
@@ -127,13 +127,13 @@ def test_many_seeds_at_once(case):
     one = lambda p: otpe.gradients(case.net, p, case.spikes, case.labels, backend="interpret")  # noqa: E731
     together = jax.vmap(one)(params)
     for k in range(2):
-        given, alone = (jax.tree.map(lambda a, k=k: a[k], tree) for tree in (together, params))
-        assert relative_error(given, one(alone)) < 1e-5
+        actual, alone = (jax.tree.map(lambda a, k=k: a[k], tree) for tree in (together, params))
+        assert relative_error(actual, one(alone)) < 1e-5
 
 
 def test_the_backend_follows_the_argument_then_the_environment_then_the_device(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert engine() == Engine("plain", "float32")  # these tests run on a CPU
+    assert engine() == Engine("plain", "float32")  # the tests run on a CPU
     assert engine(params=jnp.zeros(1)).backend == "plain"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert engine().backend == "pallas"
@@ -145,14 +145,14 @@ def test_the_backend_follows_the_argument_then_the_environment_then_the_device(m
     assert engine().backend == "pallas"
 
 
-def test_donated_parameters_give_the_same(case):
+def test_donated_parameters_give_the_same_result(case):
     optimizer = optax.adamax(1e-2)
     copy = jax.tree.map(jnp.copy, case.params)
-    kept, donated = (
+    retained, donated = (
         otpe.online_pass(case.net, p, optimizer.init(p), *case[2:], optimizer=optimizer, donate=d)
         for p, d in ((case.params, False), (copy, True))
     )
-    assert relative_error(donated[0], kept[0]) == 0.0
+    assert relative_error(donated[0], retained[0]) == 0.0
     assert not case.params[0].kernel.is_deleted()
     assert copy[0].kernel.is_deleted()
 
@@ -166,7 +166,7 @@ def test_a_fresh_state_can_be_donated():
 
 
 def cuda(net, params, spikes, labels, **kwargs):
-    """The program that a GPU would get; making it needs no GPU."""
+    """Return the program for a GPU. Compiling it needs no GPU."""
     run = jax.jit(lambda p: otpe.gradients(net, p, spikes, labels, backend="pallas", **kwargs))
     return run.trace(params).lower(lowering_platforms=("cuda",)).as_text()
 
@@ -174,7 +174,7 @@ def cuda(net, params, spikes, labels, **kwargs):
 @pytest.mark.usefixtures("for_a_gpu")
 @pytest.mark.parametrize("kwargs", [{}, {"rule": "f-approx-deep-otpe"}, {"form": "steps", "traces": "dense"}], ids=str)
 def test_kernels_can_be_made_for_a_gpu(case, kwargs):
-    """One per layer and direction, and none for each time step."""
+    """There is one kernel per layer and direction, not one per time step."""
     text = cuda(*case, **kwargs)
     assert "triton" in text
     if not kwargs:
@@ -185,14 +185,14 @@ def test_kernels_can_be_made_for_a_gpu(case, kwargs):
 @pytest.mark.parametrize(
     "surrogate", [jax.scipy.stats.norm.pdf, lambda d: jnp.exp(-jnp.abs(d)) * jnp.arange(1.0, 3.0)[0]]
 )
-def test_what_no_kernel_knows_runs_plainly(case, surrogate):
+def test_a_surrogate_without_a_kernel_runs_a_plain_loop(case, surrogate):
     net = otpe.dense([11, 9, 7, 5], surrogate=surrogate)
     with pytest.warns(UserWarning, match="'fire' has no fused kernel, so a plain loop runs"):
         assert "stablehlo.while" in cuda(net, *case[1:])
 
 
 @pytest.mark.usefixtures("for_a_gpu")
-def test_numbers_of_16_bits_run_plainly_and_in_every_form(case):
+def test_16_bit_numbers_run_plain_loops_in_every_form(case):
     for dtype in (jnp.bfloat16, jnp.float16):
         params = jax.tree.map(lambda p, dtype=dtype: p.astype(dtype), case.params)
         with pytest.warns(UserWarning, match="has no fused kernel.*unsupported types"):
@@ -203,7 +203,7 @@ def test_numbers_of_16_bits_run_plainly_and_in_every_form(case):
             assert relative_error(steps[1][-1], whole[1][-1]) < 0.1
 
 
-def test_a_rule_whose_neurons_talk_runs_plainly(case):
+def test_a_rule_that_mixes_neurons_runs_a_plain_loop(case):
     class Centred(otpe.Bptt):
         def backward(self, carry, q, now, decay):
             carry, κ, m = super().backward(carry, q, now, decay)
@@ -211,8 +211,8 @@ def test_a_rule_whose_neurons_talk_runs_plainly(case):
 
     rule = otpe.Rule("centred", Centred(), otpe.Bptt())
     with pytest.warns(UserWarning, match="'backward' has no fused kernel.*in which neurons see each other"):
-        given = otpe.gradients(*case, rule=rule, backend="interpret")
-    assert relative_error(given, otpe.gradients(*case, rule=rule)) < 1e-5
+        actual = otpe.gradients(*case, rule=rule, backend="interpret")
+    assert relative_error(actual, otpe.gradients(*case, rule=rule)) < 1e-5
 
 
 def test_the_slope_of_a_surrogate_can_be_learned():
@@ -229,7 +229,7 @@ def test_the_slope_of_a_surrogate_can_be_learned():
 
 @pytest.mark.usefixtures("for_a_gpu")
 def test_odd_sizes_are_replaced_by_one_warp():
-    """Lanes beyond the last repeat its work; in place they must do so in step with it."""
+    """Lanes past the end repeat the last lane's work. When updating in place, they must do so at the same time."""
     from otpe import scan
 
     text = jax.jit(

@@ -1,4 +1,4 @@
-"""Bad input gets a sentence: what was given, what was expected, and the fix. One row per message."""
+"""Bad input is refused with a sentence: what was given, what was expected, and the fix. One row per message."""
 
 import jax
 import jax.numpy as jnp
@@ -173,7 +173,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), MESSAGES, ids=[row[2][:40] for row in MESSAGES])
-def test_message(call, kind, message):
+def test_the_error_message(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
 
@@ -193,7 +193,7 @@ def test_a_number_too_large_for_the_parameters_is_not_finite():
         grads(SPIKES + 1e300, params=params)
 
 
-def test_a_constant_inside_jit_is_still_looked_at():
+def test_a_constant_inside_jit_is_still_checked():
     constant = jnp.asarray(NAN)
     with pytest.raises(ValueError, match="spikes hold nan"):
         jax.jit(lambda params: otpe.gradients(NET, params, constant, LABELS)[0])(PARAMS)

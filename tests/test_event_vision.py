@@ -1,4 +1,4 @@
-"""The example of event vision runs from start to end, and the page shows the numbers that were measured."""
+"""The event vision example runs from start to end, and the docs show the measured numbers."""
 
 import json
 import sys
@@ -25,13 +25,13 @@ def test_all_rules_learn_and_are_drawn(example, monkeypatch, tmp_path, capsys):
     files = ["--json", str(tmp_path / "numbers.json"), "--figure", str(tmp_path / "figure")]
     monkeypatch.setattr(sys, "argv", ["07_event_vision.py", "--quick", "--networks", "1", *files])
     example.main()
-    found = json.loads((tmp_path / "numbers.json").read_text())
-    assert set(found["rules"]) == {"bptt", "otpe", "approx-otpe", "ottt"}
-    assert all(len(curve) == 2 for curves in found["accuracy"].values() for curve in curves)
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert set(numbers["rules"]) == {"bptt", "otpe", "approx-otpe", "ottt"}
+    assert all(len(curve) == 2 for curves in numbers["accuracy"].values() for curve in curves)
     assert (tmp_path / "figure" / "event-vision.png").exists()
     table = capsys.readouterr().out
     assert "| BPTT | 4 |" in table
-    assert "| OTPE | 12 |" in table, "an update at each time step"
+    assert "| OTPE | 12 |" in table, "there is an update at each time step"
 
 
 def test_hidden_layers_spike_from_the_start(example):
@@ -45,18 +45,18 @@ def test_otpe_is_exact_below_outputs_that_do_not_spike(example):
     size = example.QUICK
     net, data = example.network(size), example.shapes(size)
     params, (spikes, labels) = example.start(net, 0), data.batch(0, 0, 8)
-    exact, given = (
+    exact, actual = (
         otpe.gradients(net, params, spikes, labels, rule=rule, loss=example.LOSS)[1] for rule in ("bptt", "otpe")
     )
-    assert otpe.testing.relative_error(given[1:], exact[1:]) < 1e-4
-    assert otpe.testing.relative_error(given[:1], exact[:1]) > 0.1, "the first convolution is estimated"
+    assert otpe.testing.relative_error(actual[1:], exact[1:]) < 1e-4
+    assert otpe.testing.relative_error(actual[:1], exact[:1]) > 0.1, "the first convolution is estimated"
 
 
-def test_the_table_in_the_docs_is_that_of_the_file(example):
+def test_the_table_in_the_docs_matches_the_recorded_numbers(example):
     page = (ROOT / "docs" / "event-vision.md").read_text(encoding="utf-8")
     for name in ("event-vision", "event-vision-one-leak"):
-        found = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
-        size = example.Size(**{field: found["settings"][field] for field in example.Size._fields})
-        assert example.table(found["rules"], size) in page
-        assert found["command"] in page
-        assert found["settings"]["learning_rates"] == example.RATES
+        numbers = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+        size = example.Size(**{field: numbers["settings"][field] for field in example.Size._fields})
+        assert example.table(numbers["rules"], size) in page
+        assert numbers["command"] in page
+        assert numbers["settings"]["learning_rates"] == example.RATES

@@ -1,4 +1,4 @@
-"""Files of ours: whole or not there, and never somebody else's."""
+"""Files that otpe writes: complete or absent, and never a file of another user."""
 
 import os
 import secrets
@@ -17,14 +17,14 @@ def precious(tmp_path):
     assert path.read_text() == "mine"
 
 
-def test_append(tmp_path):
+def test_append_adds_complete_lines(tmp_path):
     for text in ("one\n", "two\n"):
         with files.append(tmp_path / "lines") as file:
             file.write(text)
     assert (tmp_path / "lines").read_text() == "one\ntwo\n"
 
 
-def test_a_file_with_another_name_is_not_appended_to(tmp_path, precious):
+def test_a_hard_link_is_not_appended_to(tmp_path, precious):
     (tmp_path / "lines").hardlink_to(precious)
     with pytest.raises(files.NotPlainError, match=r"lines is a hard link: the same file has another name too, .* copy"):
         files.append(tmp_path / "lines")
@@ -34,8 +34,8 @@ def unseen(self):
     raise FileNotFoundError
 
 
-def test_what_comes_between_the_look_and_the_opening(tmp_path, precious, monkeypatch):
-    """It is not followed, and not waited for."""
+def test_a_file_replaced_between_check_and_open_is_refused(tmp_path, precious, monkeypatch):
+    """A link is not followed, and a pipe is not waited for."""
     (tmp_path / "link").symlink_to(precious)
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr("pathlib.Path.lstat", unseen)
@@ -47,8 +47,8 @@ def test_what_comes_between_the_look_and_the_opening(tmp_path, precious, monkeyp
         files.open_plain(tmp_path / "pipe", os.O_RDONLY)
 
 
-def test_the_one_beside_is_new(tmp_path, precious, monkeypatch):
-    """Even if somebody could guess its name."""
+def test_the_temporary_file_is_newly_created(tmp_path, precious, monkeypatch):
+    """Even if an attacker can guess its name."""
     monkeypatch.setattr(secrets, "token_hex", lambda _: "0123")
     (tmp_path / ".0123.partial").symlink_to(precious)
     with pytest.raises(FileExistsError, match=r"result.json"):

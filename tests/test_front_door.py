@@ -1,4 +1,4 @@
-"""The public names, and that none of them hides a folder of the package."""
+"""The public names. None of them hides a subpackage."""
 
 import pkgutil
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 import otpe
 
 
-def test_the_rules_by_name():
+def test_rules_are_found_by_name():
     assert otpe.rules() == (
         "bptt", "rtrl", "ostl", "ottt", "otpe", "approx-otpe", "f-otpe", "f-approx-otpe",
         "deep-otpe", "approx-deep-otpe", "f-deep-otpe", "f-approx-deep-otpe",
@@ -26,17 +26,17 @@ def test_no_public_name_hides_a_submodule():
     assert not submodules & public
 
 
-def test_every_public_name_says_what_it_is():
+def test_every_public_name_has_a_docstring():
     for name in otpe.__all__:
         assert (getattr(otpe, name).__doc__ or "").strip(), f"otpe.{name} has no docstring"
 
 
-def test_importing_it_does_not_import_jax():
+def test_importing_otpe_does_not_import_jax():
     code = "import sys, otpe; assert otpe.__version__; assert 'jax' not in sys.modules; otpe.dense; assert 'jax' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_all_ways_to_a_public_name():
+def test_public_names_are_found_by_attribute_import_and_dir():
     star: dict = {}
     exec("from otpe import *", star)
     for name in otpe.__all__:
@@ -52,7 +52,7 @@ def test_any_folder_may_be_imported_first(module):
     subprocess.run([sys.executable, "-c", f"import otpe.{module}"], check=True)
 
 
-def test_the_front_door_as_written():
+def test_the_front_door_works_as_documented():
     net = otpe.dense([7, 6, 6, 4], leak=0.9526, threshold=1.0, surrogate=otpe.fast_sigmoid(25.0))
     params = net.init(jax.random.key(0))
     spikes, labels = (np.random.default_rng(0).random((5, 3, 7)) < 0.5).astype(float), np.array([0, 1, 3])

@@ -1,4 +1,4 @@
-"""Against gradients and online weights from the code that the paper's authors published, float32."""
+"""Compares with float32 gradients and online weights from the published code of the paper's authors."""
 
 from pathlib import Path
 
@@ -43,14 +43,14 @@ def test_forward_spikes_are_equal(golden):
     ("rule", "form"),
     [(rule, form) for rule in RULES for form in ("whole", "steps") if (rule, form) != ("bptt", "steps")],
 )
-def test_gradients(golden, rule, form):
+def test_gradients_equal_the_reference(golden, rule, form):
     file, net, params = golden
     loss, grads = otpe.gradients(net, params, file["spikes"], file["labels"], rule=rule, form=form)
     np.testing.assert_allclose(loss, file["loss" if rule == "bptt" else f"loss/{rule}"], rtol=1e-5)
     for i, grad in enumerate(grads):
         assert grad.kernel.dtype == jnp.float32
         assert relative_error(grad.kernel, file[f"grads/{rule}/{i}/kernel"]) < 1e-4
-        if f"grads/{rule}/{i}/bias" in file:  # left out where the authors' code gives a bias no trace
+        if f"grads/{rule}/{i}/bias" in file:  # biases without a trace in the authors' code are not compared
             assert relative_error(grad.bias, file[f"grads/{rule}/{i}/bias"]) < 1e-4
 
 
@@ -59,7 +59,7 @@ def test_gradients(golden, rule, form):
 def test_online_weights(golden, rule, traces):
     file, net, params = golden
     optimizer = optax.adamax(float(file["lr"]))
-    given, _, losses = otpe.online_pass(
+    actual, _, losses = otpe.online_pass(
         net,
         params,
         optimizer.init(params),
@@ -70,8 +70,8 @@ def test_online_weights(golden, rule, traces):
         traces=traces,
     )
     np.testing.assert_allclose(losses.mean(), file[f"online_loss/{rule}"], rtol=1e-5)
-    for i, (after, before) in enumerate(zip(given, params, strict=True)):
+    for i, (after, before) in enumerate(zip(actual, params, strict=True)):
         for name in ("kernel", "bias"):
             change = getattr(after, name) - getattr(before, name)
-            wanted = file[f"online/{rule}/{i}/{name}"] - getattr(before, name)
-            assert relative_error(change, wanted) < 1e-3
+            expected = file[f"online/{rule}/{i}/{name}"] - getattr(before, name)
+            assert relative_error(change, expected) < 1e-3

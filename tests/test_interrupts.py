@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGHUP and closed streams, wherever the command is. stress/interrupts.py tries more moments."""
+"""Ctrl-C, SIGHUP and closed streams at any point of a command. stress/interrupts.py tries more moments."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from otpe.stream import display
 
 def press():
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(0.01)  # the handler comes with the next line of Python
+    time.sleep(0.01)  # the handler runs at the next line of Python
 
 
 @pytest.fixture(autouse=True)
 def not_in_the_background():
-    """Where Ctrl-C is ignored, it is by children too."""
+    """Child processes inherit an ignored Ctrl-C, as in a background job. Restore the handler."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -31,7 +31,7 @@ def not_in_the_background():
 
 @pytest.fixture
 def job(monkeypatch):
-    """Makes a verb of a function, which is imported as `tests:verb`."""
+    """Make a verb of a function. It is imported as `tests:verb`."""
 
     def make(function, load=lambda: None):
         def loaded(where):
@@ -54,7 +54,7 @@ def assert_stopped(args, capsys):
     assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before
 
 
-def test_an_import_that_swallows_it(job, capsys):
+def test_an_import_that_swallows_ctrl_c_still_stops(job, capsys):
     def swallowing():
         try:
             press()
@@ -64,7 +64,7 @@ def test_an_import_that_swallows_it(job, capsys):
     assert_stopped(job(lambda: pytest.fail("went on"), load=swallowing), capsys)
 
 
-def test_a_module_that_raises_something_else(job, capsys):
+def test_an_import_that_turns_ctrl_c_into_another_error_still_stops(job, capsys):
     def confused():
         try:
             press()
@@ -74,7 +74,7 @@ def test_a_module_that_raises_something_else(job, capsys):
     assert_stopped(job(confused), capsys)
 
 
-def test_a_job_that_swallows_it(job, capsys):
+def test_a_job_that_swallows_ctrl_c_still_stops(job, capsys):
     def deaf():
         try:
             press()
@@ -84,7 +84,7 @@ def test_a_job_that_swallows_it(job, capsys):
     assert_stopped(job(deaf), capsys)
 
 
-def test_a_callback_cannot_swallow_it(job, capsys):
+def test_a_callback_cannot_swallow_ctrl_c(job, capsys):
     class Leaving:
         def __del__(self):
             press()
@@ -98,7 +98,7 @@ def test_a_callback_cannot_swallow_it(job, capsys):
     assert_stopped(job(job_with_callback), capsys)
 
 
-def test_what_a_callback_raises_else_is_shown_as_ever(job, monkeypatch):
+def test_other_errors_of_a_callback_are_shown(job, monkeypatch):
     class Leaving:
         def __del__(self):
             raise ValueError("a bug")
@@ -131,8 +131,8 @@ raise SystemExit(cli.main())
 """
 
 
-def test_a_second_and_a_third_one_end_the_process():
-    """With a thread that nobody can stop, and a child."""
+def test_a_second_and_a_third_ctrl_c_end_the_process():
+    """With a thread that cannot be stopped, and a child process."""
     process = subprocess.Popen(
         [sys.executable, "-c", AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -143,14 +143,14 @@ def test_a_second_and_a_third_one_end_the_process():
         process.send_signal(signal.SIGINT)
     said, errors = process.communicate(timeout=10)
     assert (process.returncode, said, errors) == (130, "", "")
-    until = time.monotonic() + 10  # it was killed, but the kernel ends it when it next runs
+    until = time.monotonic() + 10  # it was killed, but the kernel ends it only when it runs next
     while running(child) and time.monotonic() < until:
         time.sleep(0.01)
     assert not running(child)
 
 
 def running(process):
-    """A process that nobody waits for may stay as a zombie."""
+    """Does the process run? One that has no waiting parent can stay as a zombie."""
     status = Path(f"/proc/{process}/stat")
     return status.exists() and status.read_text().split()[2] != "Z"
 
@@ -168,9 +168,9 @@ except KeyboardInterrupt as stop:
 """
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="only where there is such a signal")
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
 @pytest.mark.parametrize(("before", "said"), [("", "1\n129\n"), ("trap '' HUP; ", "None\n129\n")], ids=["", "nohup"])
-def test_a_terminal_that_hangs_up(before, said):
+def test_sighup_stops_a_run_unless_it_is_ignored(before, said):
     ended = subprocess.run(
         ["sh", "-c", f'{before}"$0" -c "$1"', sys.executable, HANG_UP], capture_output=True, text=True
     )
@@ -178,7 +178,7 @@ def test_a_terminal_that_hangs_up(before, said):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch):
+def test_a_signal_handler_that_is_not_pythons_stays(monkeypatch):
     monkeypatch.setattr(signals.signal, "getsignal", lambda number: None)
     monkeypatch.setattr(signals.signal, "signal", lambda *_: pytest.fail("changed it"))
     with signals.caught():
@@ -193,28 +193,28 @@ def closed(streams, *args):
     return subprocess.run(["sh", "-c", f"{command} {streams}"], capture_output=True, text=True)
 
 
-def test_a_run_without_any_stream(tmp_path):
+def test_a_run_works_without_standard_streams(tmp_path):
     out = tmp_path / "run"
     assert closed("<&- >&- 2>&-", "train", *arguments(TINY, out=out)).returncode == 0
     assert json.loads((out / "result.json").read_text())["steps"] == TINY.steps
     assert steps_of(out) == [4, 8, 12]
-    assert (out / ".lock").read_text() == "", "nobody else's output goes to a file"
+    assert (out / ".lock").read_text() == "", "other output must not go into a file"
 
 
 @pytest.mark.parametrize(
     ("streams", "output", "errors"), [("2>&-", "otpe 0", ""), (">&-", "", ""), ("<&-", "otpe 0", "")]
 )
-def test_short_answers_without_a_stream(streams, output, errors):
+def test_version_works_with_closed_streams(streams, output, errors):
     ended = closed(streams, "--version")
     assert (ended.returncode, ended.stdout[:6], ended.stderr) == (0, output, errors)
 
 
-def test_a_refusal_without_standard_error():
+def test_a_refusal_works_without_standard_error():
     ended = closed("2>&-", "tarin")
-    assert (ended.returncode, ended.stdout) == (2, ""), "errors are no output"
+    assert (ended.returncode, ended.stdout) == (2, ""), "errors must not go to standard output"
 
 
-def test_in_a_process_without_standard_error(monkeypatch, capsys):
+def test_progress_works_when_sys_stderr_is_none(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
     bar = progress.Bar("otpe", 0, 3)
     bar.show(1, 0.5, 0.5)

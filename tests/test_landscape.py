@@ -1,4 +1,4 @@
-"""The plane through two models, what is projected into it, and the loss over it, on cases with known answers."""
+"""The plane through two models, projections into it, and the loss over it, on cases with known answers."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from otpe.testing import scenario
 
 
 def model(seed):
-    """Of two layers, as otpe.Dense has them."""
+    """Return random parameters of two otpe.Dense layers."""
     rng = np.random.default_rng(seed)
     return tuple(otpe.Dense(rng.normal(size=(a, b)), rng.normal(size=b)) for a, b in ((5, 4), (4, 3)))
 
@@ -21,16 +21,16 @@ def flat(tree):
 
 
 def added(model, *moves):
-    """The model, moved this far in each of these directions."""
+    """Return the model, moved by a distance in each of the given directions."""
     for far, direction in moves:
         model = jax.tree.map(lambda a, b, far=far: a + far * b, model, direction)
     return model
 
 
-def orthogonal(found, seed=9):
-    """A direction of length 1 outside the plane."""
+def orthogonal(plane, seed=9):
+    """Return a unit direction orthogonal to the plane."""
     odd = model(seed)
-    for direction in (found.along, found.across):
+    for direction in (plane.along, plane.across):
         odd = added(odd, (-flat(odd) @ flat(direction), direction))
     return jax.tree.map(lambda a: a / np.linalg.norm(flat(odd)), odd)
 
@@ -43,7 +43,7 @@ def test_the_directions_are_orthonormal_and_span_both_models():
     along, across = flat(FOUND.along), flat(FOUND.across)
     np.testing.assert_allclose([along @ along, across @ across, along @ across], [1, 1, 0], atol=1e-14)
     np.testing.assert_allclose(along * FOUND.distance, flat(LAST) - flat(FIRST), rtol=1e-12)
-    for inside in (flat(FIRST), flat(LAST)):  # and so the model of zeros is in it too
+    for inside in (flat(FIRST), flat(LAST)):  # so the plane contains the model of zeros
         np.testing.assert_allclose(inside, inside @ along * along + inside @ across * across, rtol=1e-12)
     assert flat(FIRST) @ across > 0
 
@@ -60,13 +60,13 @@ def test_the_initial_model_is_the_origin_and_the_final_one_on_the_first_axis():
 def test_models_in_the_plane_project_to_themselves():
     for at in ([0.3, -1.2], [-2.0, 0.7]):
         inside = point(FOUND, at)
-        found, share = project(FOUND, inside)
-        np.testing.assert_allclose(found, at, rtol=1e-12)
+        place, share = project(FOUND, inside)
+        np.testing.assert_allclose(place, at, rtol=1e-12)
         assert share == pytest.approx(1, abs=1e-12)
-        np.testing.assert_allclose(flat(point(FOUND, found)), flat(inside), rtol=1e-12)
+        np.testing.assert_allclose(flat(point(FOUND, place)), flat(inside), rtol=1e-12)
 
 
-def test_what_leads_out_of_the_plane_is_not_explained():
+def test_a_part_outside_the_plane_is_not_explained():
     out = orthogonal(FOUND)
     at, share = project(FOUND, added(FIRST, (2.0, out)))
     np.testing.assert_allclose([*at, share], 0, atol=1e-12)
@@ -77,7 +77,7 @@ def test_what_leads_out_of_the_plane_is_not_explained():
     assert share == pytest.approx(9 / 25, abs=1e-12)
 
 
-def test_many_models_at_once_and_inside_jit():
+def test_projection_of_many_models_inside_jit():
     models = [model(seed) for seed in (2, 3, 4)]
     one_by_one = [project(FOUND, each) for each in models]
     stacked = jax.tree.map(lambda *a: np.stack(a), *models)
@@ -91,7 +91,7 @@ def test_many_models_at_once_and_inside_jit():
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
-def test_a_bowl(batch_size):
+def test_the_loss_of_a_bowl_has_circular_contours(batch_size):
     """|θ|² over the plane is a bowl around the model of zeros, and its contours are circles."""
     zero, share = project(FOUND, jax.tree.map(jnp.zeros_like, FIRST))
     assert share == pytest.approx(1, abs=1e-12)
@@ -113,42 +113,44 @@ def case():
 
 
 @pytest.mark.parametrize("readout", ["spikes", "leaky"])
-def test_the_landscape_of_a_network(case, readout):
+def test_the_landscape_has_the_losses_of_the_network(case, readout):
     net, initial, spikes, labels = case
     final = net.init(jax.random.key(5))
     way = jax.tree.map(lambda a, b: jnp.stack([a, 0.5 * (a + b), b]), initial, final)
     off = jax.tree.map(lambda a: jnp.stack([a, 3 * a]), initial)
     mask = np.arange(7)[:, None] < np.array([7, 4, 5])
-    found = landscape(
+    result = landscape(
         net, initial, final, {"otpe": off, "bptt": way}, spikes, labels, mask, grid=4, margin=0.25, readout=readout
     )
-    assert list(found.coordinates) == list(found.explained) == ["otpe", "bptt"], "the order given"
+    assert list(result.coordinates) == list(result.explained) == ["otpe", "bptt"], "in the given order"
     far = np.linalg.norm(flat(final) - flat(initial))
-    np.testing.assert_allclose(found.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
-    np.testing.assert_allclose(found.explained["bptt"], [np.nan, 1, 1])
-    np.testing.assert_allclose(found.explained["otpe"], [np.nan, 1], err_msg="multiples of the initial model are in it")
-    seen = np.concatenate([*found.coordinates.values()])
+    np.testing.assert_allclose(result.coordinates["bptt"], [[0, 0], [far / 2, 0], [far, 0]], atol=1e-12)
+    np.testing.assert_allclose(result.explained["bptt"], [np.nan, 1, 1])
+    np.testing.assert_allclose(
+        result.explained["otpe"], [np.nan, 1], err_msg="multiples of the initial model are in it"
+    )
+    seen = np.concatenate([*result.coordinates.values()])
     low, high = seen.min(0), seen.max(0)
     beyond = 0.25 * (high - low).max()
-    np.testing.assert_allclose([found.at_x[0], found.at_y[0]], low - beyond, atol=1e-12)
-    np.testing.assert_allclose([found.at_x[-1], found.at_y[-1]], high + beyond)
+    np.testing.assert_allclose([result.at_x[0], result.at_y[0]], low - beyond, atol=1e-12)
+    np.testing.assert_allclose([result.at_x[-1], result.at_y[-1]], high + beyond)
     through = plane(initial, final)
     rule = otpe.rule("bptt", readout=readout)
     for j, i in ((0, 0), (1, 2), (3, 1)):
         expected, _ = otpe.gradients(
-            net, point(through, [found.at_x[i], found.at_y[j]]), spikes, labels, mask, rule=rule
+            net, point(through, [result.at_x[i], result.at_y[j]]), spikes, labels, mask, rule=rule
         )
-        assert found.loss[j, i] == pytest.approx(float(expected), rel=1e-10)
+        assert result.loss[j, i] == pytest.approx(float(expected), rel=1e-10)
 
 
-def test_a_straight_way_alone_still_has_a_window(case):
+def test_a_single_straight_path_still_has_a_window(case):
     net, initial, spikes, labels = case
-    found = landscape(net, initial, net.init(jax.random.key(5)), {}, spikes, labels, grid=2)
-    assert found.loss.shape == (2, 2)
-    assert found.at_y[1] - found.at_y[0] == pytest.approx(0.3 / 1.3 * float(found.at_x[1] - found.at_x[0]))
+    result = landscape(net, initial, net.init(jax.random.key(5)), {}, spikes, labels, grid=2)
+    assert result.loss.shape == (2, 2)
+    assert result.at_y[1] - result.at_y[0] == pytest.approx(0.3 / 1.3 * float(result.at_x[1] - result.at_x[0]))
 
 
-def test_two_models_that_span_no_plane():
+def test_two_models_that_span_no_plane_are_refused():
     with pytest.raises(
         ValueError, match=r"the final model is the initial one, expected two that differ: train it first"
     ):
@@ -160,7 +162,7 @@ def test_two_models_that_span_no_plane():
         plane(jax.tree.map(np.zeros_like, FIRST), LAST)
 
 
-def test_bad_input_gets_a_sentence(case):
+def test_bad_input_is_refused_with_a_sentence(case):
     net, initial, spikes, labels = case
     final = net.init(jax.random.key(5))
     stacked = jax.tree.map(lambda a: a[None], initial)

@@ -1,6 +1,6 @@
-"""The layer contract is a linear map and its transpose, and nothing in the rules asks for more.
+"""The layer contract is a linear map and its transpose. The rules need nothing else.
 
-The proof is a convolution, written here in a dozen lines, on which every rule runs unchanged.
+The proof is a convolution, written here in a dozen lines. Every rule runs on it unchanged.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ConvParams(NamedTuple):
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution over a line of `length` positions, the ends padded with silence."""
+    """A convolution over a line of `length` positions, padded with zeros at both ends."""
 
     length: int
     channels: tuple[int, int]
@@ -90,17 +90,17 @@ def test_bptt_of_a_convolution_is_autodiff(conv_case):
         out = net.run(params, spikes)
         return optax.softmax_cross_entropy_with_integer_labels(out, jnp.broadcast_to(labels, out.shape[:2])).mean()
 
-    given = otpe.gradients(*conv_case, rule="bptt")
-    assert relative_error(given, jax.value_and_grad(loss)(params)) < 1e-10
-    assert relative_error(otpe.gradients(*conv_case, rule="rtrl"), given) < 1e-10
+    actual = otpe.gradients(*conv_case, rule="bptt")
+    assert relative_error(actual, jax.value_and_grad(loss)(params)) < 1e-10
+    assert relative_error(otpe.gradients(*conv_case, rule="rtrl"), actual) < 1e-10
 
 
 @pytest.mark.parametrize("rule", LOCAL)
 def test_both_forms_agree_on_a_convolution(conv_case, rule):
     """Exact OSTL and OTPE for a convolution, without a trace per weight."""
-    wanted = otpe.gradients(*conv_case, rule=rule, form="whole")
-    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(wanted)) > 0
-    assert relative_error(otpe.gradients(*conv_case, rule=rule, form="steps"), wanted) < 1e-10
+    expected = otpe.gradients(*conv_case, rule=rule, form="whole")
+    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(expected)) > 0
+    assert relative_error(otpe.gradients(*conv_case, rule=rule, form="steps"), expected) < 1e-10
 
 
 def test_a_convolution_says_that_it_has_no_trace_per_weight(conv_case):

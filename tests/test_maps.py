@@ -1,4 +1,4 @@
-"""Every map that is shipped passes the public check and gives the numbers of a direct sum; networks of them learn."""
+"""Every map of otpe passes the public check and equals a direct sum. Networks of these maps learn."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -30,12 +30,12 @@ from otpe.summary import table
 from otpe.testing import check_layer, relative_error
 
 RANDOM_MASK = np.random.default_rng(0).random((7, 5)) < 0.4
-RANDOM_MASK[:, 2] = False  # a neuron that listens to nothing
+RANDOM_MASK[:, 2] = False  # a neuron without inputs
 
 
 @dataclass(frozen=True)
 class OneToOne:
-    """A map of the user's own, without anything of ours."""
+    """A user's map that uses nothing of otpe."""
 
     units: int
 
@@ -117,22 +117,22 @@ def slow_conv(x, kernel, bias, stride, pads, dilation, groups):
 def test_a_convolution_is_the_direct_sum(shape, size, stride, padding, pads, dilation, groups):
     layer = conv(4, size, stride, padding, dilation, groups).on(shape)
     x, kernel, bias = randoms((2, *shape), (4, shape[0] // groups, *size), 4)
-    wanted = slow_conv(x, kernel, bias, stride, pads, dilation, groups)
-    given = layer.apply(Conv(jnp.asarray(kernel), jnp.asarray(bias)), jnp.asarray(x))
-    assert layer.out_shape == wanted.shape[1:]
-    assert relative_error(given, wanted) < 1e-10
+    expected = slow_conv(x, kernel, bias, stride, pads, dilation, groups)
+    actual = layer.apply(Conv(jnp.asarray(kernel), jnp.asarray(bias)), jnp.asarray(x))
+    assert layer.out_shape == expected.shape[1:]
+    assert relative_error(actual, expected) < 1e-10
 
 
 @pytest.mark.parametrize("samples", [3, 6, 7, 13])
 @pytest.mark.parametrize("stride", [1, (2, 3)])
 def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stride):
-    """On a CPU as products of matrices, a few samples at a time; elsewhere XLA's own. Forward and both transposes."""
+    """Forward and both transposes: matrix products for a few samples at a time (on a CPU) equal XLA's convolution."""
     layer = conv(4, (3, 2), stride, padding=1, groups=2, dilation=(2, 1)).on((4, 7, 6))
     monkeypatch.setattr(convolution, "BLOCK", 3 * 4 * 6 * np.prod(layer.out_shape[1:]))  # three samples
     x, kernel, m = map(jnp.asarray, randoms((samples, 4, 7, 6), (4, 2, 3, 2), (samples, *layer.out_shape)))
-    given, back = jax.vjp(layer._by_patches, kernel, x)
-    wanted, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
-    assert relative_error((given, back(m)), (wanted, wanted_back(m))) < 1e-10
+    actual, back = jax.vjp(layer._by_patches, kernel, x)
+    expected, wanted_back = jax.vjp(layer._by_convolution, kernel, x)
+    assert relative_error((actual, back(m)), (expected, wanted_back(m))) < 1e-10
     transposed = jax.linear_transpose(lambda kernel: layer._by_patches(kernel, x), kernel)(m)
     assert relative_error(transposed, wanted_back(m)[:1]) < 1e-10
 
@@ -140,10 +140,10 @@ def test_blocks_of_samples_are_the_convolution_of_xla(monkeypatch, samples, stri
 @pytest.mark.parametrize(("spec", "scale"), [(avg_pool((2, 3), (2, 1)), 1 / 6), (sum_pool((2, 3), (2, 1)), 1)])
 def test_pooling_is_the_direct_sum(spec, scale):
     (x,) = randoms((2, 3, 7, 5))
-    wanted = np.zeros((2, 3, 3, 3))
+    expected = np.zeros((2, 3, 3, 3))
     for a, b, i, j in product(range(3), range(3), range(2), range(3)):
-        wanted[:, :, a, b] += scale * x[:, :, 2 * a + i, b + j]
-    assert relative_error(spec.on((3, 7, 5)).apply((), jnp.asarray(x)), wanted) < 1e-10
+        expected[:, :, a, b] += scale * x[:, :, 2 * a + i, b + j]
+    assert relative_error(spec.on((3, 7, 5)).apply((), jnp.asarray(x)), expected) < 1e-10
 
 
 def test_a_masked_map_is_a_dense_one_whose_other_weights_are_zero():
@@ -151,8 +151,8 @@ def test_a_masked_map_is_a_dense_one_whose_other_weights_are_zero():
     x, weights, bias = randoms((2, 7), RANDOM_MASK.shape, 5)
     params = layer.from_matrix(weights, bias)
     assert params.kernel.shape == (RANDOM_MASK.sum(),)
-    given = layer.apply(layers.Dense(jnp.asarray(params.kernel), jnp.asarray(bias)), jnp.asarray(x))
-    assert relative_error(given, x @ (weights * RANDOM_MASK) + bias) < 1e-10
+    actual = layer.apply(layers.Dense(jnp.asarray(params.kernel), jnp.asarray(bias)), jnp.asarray(x))
+    assert relative_error(actual, x @ (weights * RANDOM_MASK) + bias) < 1e-10
     assert layer.rows == RANDOM_MASK.sum(0).max() + 1
 
 
@@ -169,11 +169,11 @@ def test_a_composition_applies_its_parts_and_has_the_parameters_of_one():
     assert isinstance(params, Conv)
     (x,) = randoms((3, 2, 12, 12))
     one = jnp.asarray([1.0, -2.0, 0.5]).reshape(3, 1, 1, 1)
-    wanted = last.apply((), kernel_part.apply(params, pool.apply((), jnp.asarray(x)), one))
-    np.testing.assert_array_equal(layer.apply(params, jnp.asarray(x), one), wanted)
+    expected = last.apply((), kernel_part.apply(params, pool.apply((), jnp.asarray(x)), one))
+    np.testing.assert_array_equal(layer.apply(params, jnp.asarray(x), one), expected)
 
 
-def test_finished_maps_and_maps_of_ones_own_compose_as_specs_do():
+def test_built_maps_and_user_maps_compose_as_specs_do():
     small, large = avg_pool(2).on((1, 4, 4)), conv(2, 2).on((1, 2, 2))
     assert small >> large == (avg_pool(2) >> conv(2, 2)).on((1, 4, 4))
     three = flatten() >> OneToOne(6)
@@ -222,21 +222,21 @@ def test_bptt_is_autodiff(case):
 
 def test_several_networks_learn_side_by_side(case):
     net, params, spikes, labels = case
-    wanted = otpe.gradients(*case, rule="ottt")
+    expected = otpe.gradients(*case, rule="ottt")
     pair = jax.tree.map(lambda p: jnp.stack([p, 0.9 * p]), params)
-    given = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
-    assert relative_error(jax.tree.map(lambda g: g[0], given), wanted) < 1e-10
+    actual = jax.vmap(lambda p: otpe.gradients(net, p, spikes, labels, rule="ottt"))(pair)
+    assert relative_error(jax.tree.map(lambda g: g[0], actual), expected) < 1e-10
 
 
 @pytest.mark.parametrize("traces", ["dense", "factored"])
 @pytest.mark.parametrize("rule", [name for name in LOCAL if otpe.rule(name).at(0, 2).trace == "weight"])
 def test_both_forms_agree_with_traces_of_either_kind(case, rule, traces):
-    wanted = otpe.gradients(*case, rule=rule, form="whole")
-    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(wanted)) > 0
-    assert relative_error(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted) < 1e-10
+    expected = otpe.gradients(*case, rule=rule, form="whole")
+    assert min(float(jnp.abs(g).max()) for g in jax.tree.leaves(expected)) > 0
+    assert relative_error(otpe.gradients(*case, rule=rule, form="steps", traces=traces), expected) < 1e-10
 
 
-def test_shapes_are_inferred_and_numbers_and_own_maps_are_taken():
+def test_shapes_are_inferred_and_numbers_and_user_maps_are_accepted():
     neuron = otpe.LIF(0.9)
     net = network(12, [(dense(6), neuron), (OneToOne(6), neuron), (otpe.DenseLayer(6, 3), neuron)])
     assert [layer.in_shape + layer.out_shape for layer in net.layers] == [(12, 6), (6, 6), (6, 3)]
@@ -267,11 +267,11 @@ def test_a_network_is_shown_as_a_table():
     (sum_pool(3, stride=2) >> flatten(), (2, 9), "sum pool 3, stride 2 >> flatten"),
     (grouped(6, 3), 9, "masked 6, 18 of 54 weights"),
 ])  # fmt: skip
-def test_maps_are_named_in_few_words(spec, shape, words):
+def test_maps_have_short_names(spec, shape, words):
     assert str(spec.on(shape)) == words
 
 
-# What is refused
+# Errors
 
 NEURON = otpe.LIF(0.9)
 MESSAGES = [
@@ -314,12 +314,12 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[row[1][:40] for row in MESSAGES])
-def test_message(call, message):
+def test_the_error_message(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
 
-# The check finds what is broken
+# The check finds broken maps
 
 
 class Unhashable(OneToOne):
@@ -425,7 +425,7 @@ class WrongMatrix(OneToOne):
         return {"gain": jnp.diag(kernel), "bias": bias}
 
 
-def test_a_map_of_ones_own_passes():
+def test_a_user_map_passes_the_check():
     check_layer(OneToOne(4))
     check_layer(Rows(4))
 

@@ -1,4 +1,4 @@
-"""Sizes that no memory holds are refused with a sentence, before anything is made; and nothing that would fit is."""
+"""Sizes beyond memory are refused with a sentence before anything is made. Sizes that fit are not refused."""
 
 import re
 from dataclasses import replace
@@ -55,7 +55,7 @@ REFUSED = [
 
 @pytest.fixture
 def nothing_is_made(monkeypatch, tmp_path):
-    """On a machine with 16 GiB, no table of a manifold, no weights, no program, and no file."""
+    """Simulate 16 GiB of memory. Making manifold tables, weights, programs or files fails the test."""
     monkeypatch.chdir(tmp_path)
     for name in ("host", "device"):
         monkeypatch.setattr(memory, name, lambda: 16.0 * GIB)
@@ -70,24 +70,24 @@ def nothing_is_made(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("nothing_is_made")
 @pytest.mark.parametrize(("args", "first", "message"), REFUSED, ids=[" ".join(args)[:60] for args, _, _ in REFUSED])
-def test_sizes_that_cannot_be(args, first, message, monkeypatch, capsys):
-    if args[: len(STREAM)] == STREAM:  # small tables may be made
+def test_sizes_beyond_memory_are_refused_by_the_command(args, first, message, monkeypatch, capsys):
+    if args[: len(STREAM)] == STREAM:  # small tables are allowed
         monkeypatch.setattr(manifolds, "tabulate", TABULATE)
     assert cli.main(args) == 2
-    said = capsys.readouterr().err
-    assert re.fullmatch(rf"otpe: .*{message}.*{NEEDS.format(first)}\n", said), said
+    output = capsys.readouterr().err
+    assert re.fullmatch(rf"otpe: .*{message}.*{NEEDS.format(first)}\n", output), output
 
 
 @pytest.mark.usefixtures("nothing_is_made")
 @pytest.mark.parametrize("name", ["batch", "seeds", "units", "classes", "time_steps", "dims", "steps", "hidden"])
-def test_numbers_that_no_size_can_be(name, tmp_path):
+def test_sizes_of_10_to_the_30_are_refused(name, tmp_path):
     value = (10**30,) if name == "hidden" else 10**30
     with pytest.raises(ValueError, match=rf"{name} is 10{{30}}, expected "):
         otpe.train(replace(TINY, out=tmp_path / "new", **{name: value}))
 
 
 @pytest.mark.usefixtures("nothing_is_made")
-def test_from_python(tmp_path):
+def test_sizes_beyond_memory_are_refused_from_python(tmp_path):
     sentence = (
         r"batch is 1000000000, with units 8 and time_steps 6: a mini-batch of spikes, with the weights, would take 44.7"
     )
@@ -112,13 +112,13 @@ def test_from_python(tmp_path):
         worlds.samples(data, block=10**15)
 
 
-def test_a_benchmark_that_has_no_point(tmp_path, monkeypatch, capsys):
+def test_a_benchmark_without_a_point_that_fits_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("otpe.lab.bench.points.build", lambda *_: pytest.fail("compiled something"))
     huge = ["--base-batch", str(HUGE), "--batches", "1000000000", "--widths", "64"]
     assert cli.main(["bench", *huge, "--max-gb", "1e9"]) == 2
-    said = capsys.readouterr().err
-    assert re.search(r"nothing can be measured: the smallest point, offline .*, needs .* GB of memory or more, but --max-gb is 1e\+09, and the machine", said)  # fmt: skip
+    output = capsys.readouterr().err
+    assert re.search(r"nothing can be measured: the smallest point, offline .*, needs .* GB of memory or more, but --max-gb is 1e\+09, and the machine", output)  # fmt: skip
     assert not list(tmp_path.iterdir())
     assert cli.main(["bench", "--widths", str(10**30)]) == 2
     assert "width is 1000000000000000000000000000000, expected a whole number above 0, 2,147,483,647 at most" in capsys.readouterr().err  # fmt: skip
@@ -135,7 +135,7 @@ def test_points_that_are_too_large_are_left_out_before_they_are_compiled(monkeyp
     assert re.match(r"needs .* GB, more than --max-gb 1$", measured["left_out"][0]["why"])
 
 
-def test_means_of_a_dataset(tmp_path, monkeypatch, capsys):
+def test_a_summary_of_data_beyond_memory_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "host", lambda: 1000)
     args = ["data", "t-randman"]
@@ -156,8 +156,8 @@ class Named:
     [({}, 3), ({"mode": "online"}, 1), ({"mode": "online", "traces": "factored"}, 1), ({"rule": "rtrl"}, 2)],
     ids=["offline", "online", "factored", "rtrl"],
 )
-def test_what_is_counted_is_less_than_what_is_needed(change, seeds, monkeypatch):
-    """The compiler plans for more than is counted."""
+def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypatch):
+    """The compiler plans more memory than our count: the count never refuses what would fit."""
     config = replace(TINY, hidden=(32,), batch=64, time_steps=40, seeds=seeds, valid_samples=64, **change)
     counted = []
     monkeypatch.setattr(memory, "check_fits", lambda what, needed, *_: counted.append(needed))
@@ -173,7 +173,7 @@ def test_what_is_counted_is_less_than_what_is_needed(change, seeds, monkeypatch)
     plan = program.memory_analysis()
     planned = plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
     needed = planned - memory.size(splits.train)
-    assert needed / 10 < max(counted[2:]) <= needed, "without the tables, which are counted by themselves"
+    assert needed / 10 < max(counted[2:]) <= needed, "without the tables, which are counted separately"
 
 
 def test_a_finished_run_is_read_on_a_smaller_machine(tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_a_finished_run_is_read_on_a_smaller_machine(tmp_path, monkeypatch):
     assert otpe.train(replace(config, resume=True)).steps == 4
 
 
-def test_the_memory_that_there_is(monkeypatch, tmp_path):
+def test_available_memory_is_read_from_the_system_or_the_device(monkeypatch, tmp_path):
     assert 0 < memory.host() == memory.device(), "on a CPU"
 
     class Gpu:
@@ -195,10 +195,10 @@ def test_the_memory_that_there_is(monkeypatch, tmp_path):
     monkeypatch.setattr(jax, "devices", lambda *_: [Gpu()])
     assert memory.device() == 3 * GIB
     monkeypatch.setattr(Gpu, "memory_stats", lambda _: None)
-    assert memory.device() == memory.host(), "where the device does not tell"
+    assert memory.device() == memory.host(), "if the device does not report its memory"
 
 
-def test_a_control_group_limits(monkeypatch, tmp_path):
+def test_a_control_group_limits_the_available_memory(monkeypatch, tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "memory" / "a").mkdir(parents=True)
     (tmp_path / "group").write_text("4:memory:/a\n3:cpu,cpuacct:/\n0::/a/b\n")
@@ -214,17 +214,17 @@ def test_a_control_group_limits(monkeypatch, tmp_path):
     memory.host.cache_clear()
 
 
-def test_a_run_that_needs_more_after_all(monkeypatch, capsys):
+def test_running_out_of_memory_gives_a_sentence(monkeypatch, capsys):
     error = type("JaxRuntimeError", (RuntimeError,), {})("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.\nmore")
     for raised, message in ((error, ": RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"), (MemoryError(), "")):
         job = lambda *_, raised=raised: (_ for _ in ()).throw(raised)  # noqa: E731
         monkeypatch.setattr(cli, "prepare", lambda *_, job=job: job)
         assert cli.main(["train"]) == 1
-        said = capsys.readouterr().err
-        assert said == f"otpe: there is too little memory{message}. Make what is asked for smaller.\n"
+        output = capsys.readouterr().err
+        assert output == f"otpe: there is too little memory{message}. Make what is asked for smaller.\n"
 
 
-def test_the_shape_of_data_that_is_not_there_yet():
+def test_the_shape_of_missing_data_is_taken_from_the_settings():
     assert task.expected_shape(TINY)[:3] == (6, 8, 3)
     assert task.expected_shape(TrainConfig(dataset="shd", bins=20, pool=10))[:3] == (20, 70, 1)
     assert task.expected_shape(TrainConfig(dataset="folder", units=12, dt=0.1))[:3] == (1, 12, 1)

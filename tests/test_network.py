@@ -13,17 +13,17 @@ RESETS = ("subtract", "zero", "none")
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_the_neuron_follows_its_equations(reset):
-    """One neuron by hand: λ = 0.5, θ = 1, currents 0.6, 0.7, 2.5, 0 and 0."""
+    """One neuron computed by hand: λ = 0.5, θ = 1, currents 0.6, 0.7, 2.5, 0 and 0."""
     net = otpe.dense([1, 1], leak=0.5, reset=reset)
     params = (otpe.Dense(jnp.ones((1, 1)), jnp.zeros(1)),)
     spikes = np.array([0.6, 0.7, 2.5, 0.0, 0.0])[:, None, None]
-    # v: 0.6; 0.3 + 0.7 = 1.0 spikes; then what the reset leaves
-    wanted = {
+    # v is 0.6, then 0.3 + 0.7 = 1.0, which spikes. Then it depends on the reset:
+    expected = {
         "subtract": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 1.5;  v 0.75;  v 0.375
         "zero": [0, 1, 1, 0, 0],  # u 0;   v 2.5  u 0;    v 0;     v 0
         "none": [0, 1, 1, 1, 0],  # u 1;   v 3.0  u 3.0;  v 1.5;   v 0.75
     }[reset]
-    np.testing.assert_array_equal(net.run(params, spikes)[:, 0, 0], wanted)
+    np.testing.assert_array_equal(net.run(params, spikes)[:, 0, 0], expected)
     membranes = {"subtract": 0.375, "zero": 0.0, "none": 0.75}[reset]
     state = net.start(1)
     for x in spikes:
@@ -44,7 +44,7 @@ def test_survival_is_the_derivative_of_the_next_membrane(reset):
     v = jnp.linspace(-1.5, 2.5, 41)
 
     def next_v(v):
-        return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with no membrane, the current is v
+        return neuron.leak * neuron.step(jnp.zeros(()), v).state  # with a zero membrane, v equals the current
 
     np.testing.assert_allclose(neuron.linearise(v)[0], jax.vmap(jax.grad(next_v))(v), atol=1e-15)
 
@@ -82,11 +82,11 @@ def test_any_real_type_of_spikes_gives_the_same(dtype):
     case = scenario()
     counts = (np.asarray(case.spikes) * 1).astype(dtype)
     np.testing.assert_array_equal(case.net.run(case.params, counts), case.net.run(case.params, case.spikes))
-    given = otpe.gradients(case.net, case.params, counts, case.labels)
-    assert relative_error(given, otpe.gradients(*case)) == 0
+    actual = otpe.gradients(case.net, case.params, counts, case.labels)
+    assert relative_error(actual, otpe.gradients(*case)) == 0
 
 
-def test_counts_are_more_current():
+def test_spike_counts_multiply_the_current():
     case = scenario(reset="none")
     once, twice = (case.net.run(case.params, k * np.ones((4, 1, 6))) for k in (1, 2))
     assert not np.array_equal(once, twice)

@@ -1,4 +1,4 @@
-"""Bad neurons, leaks, losses, targets and rules get a sentence: what was given, what was expected, and the fix."""
+"""Bad neurons, leaks, losses, targets and rules are refused: what was given, what was expected, and the fix."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class NoHash:
 
 @dataclass(frozen=True)
 class ManyCurrents(AlphaSynapse):
-    """b differs from neuron to neuron."""
+    """b differs between neurons."""
 
     def linearise(self, v):
         A, (a, b, _), h = super().linearise(v)
@@ -112,7 +112,7 @@ class Forgets(otpe.Ostl):
 
 
 def deep(neuron):
-    """Something that needs the poles of the output."""
+    """Call a rule that needs the poles of the output."""
     net = otpe.network(4, [(layers.dense(3), otpe.LIF(0.9)), (layers.dense(3), neuron)])
     return otpe.gradients(net, net.init(jax.random.key(0)), SPIKES, LABELS, rule="deep-otpe")
 
@@ -198,7 +198,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), MESSAGES, ids=[row[2][:40] for row in MESSAGES])
-def test_message(call, kind, message):
+def test_the_error_message(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
 
@@ -208,5 +208,5 @@ def test_rules_for_one_state_work_where_there_is_one():
     params = net.init(jax.random.key(0))
     spikes = np.ones_like(SPIKES)
     for mine, same in ((OneNumberByWeight(), "ostl"), (OneNumberByInput(), "ottt")):
-        given, wanted = (otpe.gradients(net, params, spikes, LABELS, rule=r)[1] for r in (rule(mine), same))
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), given, wanted)
+        actual, expected = (otpe.gradients(net, params, spikes, LABELS, rule=r)[1] for r in (rule(mine), same))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), actual, expected)

@@ -1,4 +1,4 @@
-"""Optimizers by value: equal when built alike, different in every number that matters."""
+"""Optimizers compare by value: equal when built alike, different if any number differs."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,7 @@ def test_equal_when_built_alike(build):
     assert ByValue(build(1e-3)) != ByValue(build(2e-3))
 
 
-def test_different_kinds_differ():
+def test_optimizers_of_different_kinds_differ():
     values = [ByValue(build(1e-3)) for build in BUILDERS.values()]
     assert all((a == b) == (a is b) for a in values for b in values)
 
@@ -32,8 +32,8 @@ def test_different_kinds_differ():
 RATE = 1.0
 
 
-def test_a_users_function_is_equal_only_to_itself():
-    """It may read a global that changes under it: the same code, another program."""
+def test_a_user_function_equals_only_itself():
+    """Its code may read a global that changes. Then the same code needs another program."""
 
     def schedule():
         return lambda step: RATE
@@ -43,13 +43,13 @@ def test_a_users_function_is_equal_only_to_itself():
     assert ByValue(optax.sgd(schedule())) != ByValue(optax.sgd(schedule()))
 
 
-def test_a_number_is_the_same_setting_in_any_type():
+def test_number_types_do_not_matter_for_equality():
     assert ByValue(optax.sgd(1)) == ByValue(optax.sgd(1.0))
     assert ByValue(optax.sgd(np.float32(0.5))) == ByValue(optax.sgd(np.float32(0.5)))
     assert ByValue(optax.sgd(np.float32(0.5))) != ByValue(optax.sgd(np.float32(0.25)))
 
 
-def test_an_array_inside_is_equal_only_to_itself():
+def test_an_array_setting_equals_only_itself():
     rate = jnp.asarray(0.1)
     same = optax.scale_by_schedule(lambda step: rate)
     assert ByValue(same) == ByValue(same)

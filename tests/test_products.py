@@ -1,4 +1,4 @@
-"""Products of spikes from 16-bit parts: as exact as float32, checked against float64."""
+"""Products of spikes in 16-bit parts are as exact as float32 products. float64 is the reference."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from otpe.layers.linear import Current
 from otpe.scan import Parts, Stacked
 from otpe.testing import relative_error
 
-ROWS, N_IN, N_OUT = (3, 4), 21, 10  # an odd width: nothing is aligned
+ROWS, N_IN, N_OUT = (3, 4), 21, 10  # an odd width, so that nothing is aligned
 INTERPRET = Engine("interpret", "float32")
 
 
@@ -27,21 +27,21 @@ def problem(counts=False):
 
 
 @given(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), min_size=1, max_size=20))
-def test_three_parts_are_all_of_a_float32(numbers):
+def test_three_parts_represent_a_float32_exactly(numbers):
     a = np.float32(numbers)
-    a = np.where(np.abs(a) < 1e-25, np.float32(0), a)  # below, the last part would be smaller than float32 can say
+    a = np.where(np.abs(a) < 1e-25, np.float32(0), a)  # below this, the last part is too small for float32
     parts = products.split(jnp.asarray(a), "float32").arrays
     assert all(p.dtype == jnp.bfloat16 for p in parts)
     np.testing.assert_array_equal(sum(np.asarray(p, np.float64) for p in parts), a.astype(np.float64))
 
 
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 0.0), ("tf32", 2.0**-16), ("bf16", 2.0**-8)])
-def test_fewer_parts_are_as_exact_as_they_say(precision, bound):
+def test_fewer_parts_stay_within_their_error_bound(precision, bound):
     a = np.random.default_rng(0).normal(size=1000).astype(np.float32)
     total = sum(np.asarray(p, np.float64) for p in products.split(jnp.asarray(a), precision).arrays)
     error = np.abs(total - a) / np.abs(a)
     assert error.max() <= bound
-    assert bound == 0 or error.max() > bound / 8  # and no more parts than needed
+    assert bound == 0 or error.max() > bound / 8  # no more parts than needed
 
 
 @pytest.mark.parametrize("counts", [False, True])

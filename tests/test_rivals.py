@@ -1,4 +1,4 @@
-"""The benchmark of rivals, with none of them installed."""
+"""The benchmark against other libraries, with none of them installed."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ TOY = ["--sizes", "12", "10", "5", "--steps", "10", "--batch", "8", "--rounds", 
 
 @pytest.fixture
 def race(monkeypatch, tmp_path, capsys):
-    """Runs the driver and gives what it printed and wrote."""
+    """Run the benchmark and return its output and its file."""
     monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
     import rivals
     from contestants import ours
@@ -28,7 +28,7 @@ def race(monkeypatch, tmp_path, capsys):
     return run
 
 
-def test_what_is_not_installed_is_left_out_and_named(race, monkeypatch):
+def test_a_rival_that_is_not_installed_is_named_and_left_out(race, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     printed, result = race(rule="ostl")
     assert "not installed: pip install slax==0.0.1" in printed
@@ -44,7 +44,7 @@ def test_a_rival_in_another_python_is_checked_and_timed(race):
     assert rival["ratio"] > 0
 
 
-def test_what_computes_something_else_gets_no_ratio_and_what_breaks_is_named(race, monkeypatch):
+def test_wrong_rivals_get_no_ratio_and_failing_ones_are_named(race, monkeypatch):
     from contestants import RIVALS, Contestant
 
     def contestants(problem):

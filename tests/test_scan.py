@@ -1,4 +1,4 @@
-"""The kernels of the time loops, run as ordinary JAX (interpret), against the plain loops: any T, batch and width."""
+"""Kernels of the time loops, run as ordinary JAX (interpret), equal the plain loops for any T, batch and width."""
 
 import sys
 
@@ -21,23 +21,23 @@ def arrays(steps, lanes, seed=0):
 
 
 def step(bias, carry, x):
-    """Uses all there is: a wide input, one number per sample, a fixed row, a wide carry and one that is a number."""
+    """Uses every kind of argument: a wide input, one number per sample, a fixed row, a wide and a scalar carry."""
     (u, weight), (wide, per_sample) = carry, x
     u = jnp.tanh(per_sample * u + wide + bias)
     weight = 0.9 * weight + 1
     return (u, weight), (u > 0, {"ratio": (u / weight).astype(jnp.float32), "none": None})
 
 
-def same(given, wanted):
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), given, wanted)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), given, wanted)
+def same(actual, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a.dtype, b.dtype), actual, expected)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), actual, expected)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("steps", "lanes"), SHAPES)
 def test_kernel_equals_plain_loop(steps, lanes, reverse):
     bias = jnp.linspace(-1, 1, lanes[-1])
-    for start in (jnp.zeros(()), jnp.ones(lanes)):  # one number may stand for an array full of it
+    for start in (jnp.zeros(()), jnp.ones(lanes)):  # a scalar may stand for a constant array
         args = (step, (start, jnp.zeros(())), arrays(steps, lanes))
         plain, kernel = (scan.recur(*args, fixed=bias, reverse=reverse, backend=b) for b in ("plain", "interpret"))
         assert plain[0][0].shape == lanes
@@ -55,7 +55,7 @@ def test_steps_run_in_the_order_asked_for():
 
 
 @pytest.mark.parametrize("lanes", [(3, 5), (2, 3, 4)])
-def test_parts_lie_side_by_side(lanes):
+def test_parts_are_stacked_on_an_axis(lanes):
     wide, _ = arrays(4, lanes)
     stacked = Stacked(jnp.stack([wide, 10 * wide, 100 * wide], axis=2))  # [T, B, parts, …]
 
@@ -99,7 +99,7 @@ def test_kernels_work_under_vmap():
 
 @pytest.mark.usefixtures("for_a_gpu")
 def test_a_step_that_holds_an_array_runs_plainly():
-    """A kernel cannot reach an array around the step, such as the learned slope of a surrogate."""
+    """A kernel cannot use an array from outside the step, such as the learned slope of a surrogate."""
     slope = jnp.arange(5.0)
 
     def holds(_, u, x):
@@ -121,26 +121,26 @@ def test_a_step_that_holds_an_array_runs_plainly():
         (lambda _, u, x: (jax.scipy.special.betainc(u, u, x), u), "[A-Z][a-z]+"),
     ],
 )
-def test_the_reason_why_there_is_no_kernel_is_said(mixes, reason):
+def test_the_warning_says_why_there_is_no_kernel(mixes, reason):
     wide, _ = arrays(3, (2, 5))
     with pytest.warns(UserWarning, match=f"has no fused kernel.*The reason: {reason}"):
         same(scan.recur(mixes, wide[0], wide, backend="pallas"), scan.recur(mixes, wide[0], wide))
 
 
 @pytest.mark.usefixtures("for_a_gpu")
-def test_steps_that_do_the_same_have_one_kernel_and_others_do_not():
-    def made(leak, shape=(2, 5), **how):
+def test_equal_steps_share_a_kernel_and_different_ones_do_not():
+    def make(leak, shape=(2, 5), **how):
         def decay(_, u, x):
             return leak * u + x, u
 
         return pallas.kernel(decay, None, jnp.zeros(shape), jnp.zeros((3, *shape)), **how)
 
     near = float(np.nextafter(np.float32(0.9), np.float32(1)))
-    assert made(0.9) == made(0.9)
-    assert len({made(0.9), made(near), made(0.9, reverse=True), made(0.9, (5, 2)), made(0.9, interpret=True)}) == 5
+    assert make(0.9) == make(0.9)
+    assert len({make(0.9), make(near), make(0.9, reverse=True), make(0.9, (5, 2)), make(0.9, interpret=True)}) == 5
 
 
-def test_without_kernels_the_same_comes_out_and_it_is_told(monkeypatch):
+def test_without_kernels_plain_loops_give_the_same_with_a_warning(monkeypatch):
     wide, _ = arrays(3, (2, 5))
 
     def decay(_, u, x):
@@ -155,7 +155,7 @@ def test_without_kernels_the_same_comes_out_and_it_is_told(monkeypatch):
         same(scan.recur(decay, wide[0], wide, backend="pallas"), expected)
 
 
-def test_unrolled_stretches_cover_every_step(monkeypatch):
+def test_unrolled_loops_cover_every_step(monkeypatch):
     wide, _ = arrays(23, (2, 3))
 
     def count(_, n, x):

@@ -1,4 +1,4 @@
-"""Surrogates: their formulas, their areas, and that they decide what is compiled by value."""
+"""Surrogates: their formulas, their areas, and that equal ones share a compiled program."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +17,9 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("surrogate", "wanted"), FORMULAS, ids=[repr(s) for s, _ in FORMULAS])
-def test_formula(surrogate, wanted):
-    np.testing.assert_allclose(surrogate(jnp.asarray(AT)), wanted, rtol=1e-12)
+@pytest.mark.parametrize(("surrogate", "expected"), FORMULAS, ids=[repr(s) for s, _ in FORMULAS])
+def test_surrogates_follow_their_formula(surrogate, expected):
+    np.testing.assert_allclose(surrogate(jnp.asarray(AT)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_formula(surrogate, wanted):
     [(otpe.superspike(10.0), 2), (otpe.superspike(50.0), 2), (otpe.fast_sigmoid(25.0), 2 / 25), (otpe.arctan(3.0), 1),
      (otpe.gaussian(0.2), 1), (otpe.triangular(2.0, 0.5), 1)],
 )  # fmt: skip
-def test_area(surrogate, area):
-    d = np.sinh(np.linspace(-20, 20, 400_001))  # fine at zero, and out to where nothing is left
+def test_surrogates_have_their_area(surrogate, area):
+    d = np.sinh(np.linspace(-20, 20, 400_001))  # a grid that is fine at zero and wide enough for the tails
     assert np.trapezoid(np.asarray(surrogate(jnp.asarray(d))), d) == pytest.approx(area, rel=1e-3)
 
 
-def test_equal_by_value():
+def test_surrogates_are_equal_by_value():
     assert otpe.fast_sigmoid(25) == otpe.fast_sigmoid(25.0)
     assert hash(otpe.dense([2, 2], surrogate=otpe.gaussian(0.3))) == hash(
         otpe.dense([2, 2], surrogate=otpe.gaussian(0.3))
@@ -40,7 +40,7 @@ def test_equal_by_value():
     assert otpe.dense([2, 2], leak=0.9) != otpe.dense([2, 2], leak=0.8)
 
 
-def test_any_function_will_do():
+def test_any_function_can_be_a_surrogate():
     net = otpe.dense([2, 2], surrogate=lambda d: jnp.exp(-jnp.abs(d)))
     params = (otpe.Dense(jnp.ones((2, 2)), jnp.zeros(2)),)
     _, grads = otpe.gradients(net, params, np.ones((3, 1, 2)), [0])

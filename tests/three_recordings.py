@@ -1,4 +1,4 @@
-"""Three recordings so small that every number about them can be found by hand."""
+"""Three recordings, small enough to compute every number about them by hand."""
 
 import json
 
@@ -13,7 +13,7 @@ UNITS = [[0, 0, 1, 7], [3, 3], [0, 6, 7]]
 
 
 def write(path, *, times=TIMES, units=UNITS, labels=(0, 2, 0), speakers=(4, 5, 4), names=("null", "eins", "zwei")):
-    """A file in SHD's layout."""
+    """Write a file in SHD's layout."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return tiny_events.make(
         path,
@@ -26,5 +26,5 @@ def write(path, *, times=TIMES, units=UNITS, labels=(0, 2, 0), speakers=(4, 5, 4
 
 
 def read(folder, name="folder-001"):
-    """The summary that was written."""
+    """Read the summary that was written."""
     return json.loads((folder / f"{name}.json").read_text())

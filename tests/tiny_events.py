@@ -1,4 +1,4 @@
-"""A handful of recordings in SHD's layout, made here: random, but with every class and unequal lengths."""
+"""A few random recordings in SHD's layout, with every class and unequal lengths."""
 
 import zipfile
 from pathlib import Path
@@ -11,7 +11,7 @@ UNITS = 12
 
 
 def rows(recordings: int = 20, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Times and units of each recording."""
+    """Return times and units of each recording."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(30, 90, recordings)
     times = [np.sort(rng.uniform(0, 0.4 + 0.05 * i, n)).astype(np.float16) for i, n in enumerate(counts)]
@@ -19,7 +19,7 @@ def rows(recordings: int = 20, seed: int = 0) -> tuple[list[np.ndarray], list[np
 
 
 def make(path: Path, recordings: int = 20, seed: int = 0, **change) -> Path:
-    """Write a file. `change` replaces a dataset ("extra__keys" for extra/keys), or leaves it out (None)."""
+    """Write a file. `change` replaces a dataset ("extra__keys" means extra/keys), or removes it (None)."""
     times, units = rows(recordings, seed)
     content = {
         "spikes/times": times,
@@ -41,7 +41,7 @@ def make(path: Path, recordings: int = 20, seed: int = 0, **change) -> Path:
 
 
 def zipped(path: Path) -> Path:
-    """Packed as the originals are, in place of the file."""
+    """Replace the file by a zip archive, as the original files are packed."""
     archive = path.with_name(f"{path.name}.zip")
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.write(path, path.name)
@@ -50,6 +50,6 @@ def zipped(path: Path) -> Path:
 
 
 def recordings(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Read back in the simplest way there is."""
+    """Read the recordings back in the simplest way."""
     with h5py.File(path) as file:
         return list(zip(file["spikes/times"][:], file["spikes/units"][:], strict=True))

@@ -1,4 +1,4 @@
-"""Samples on a small grid, with a batch function of their own, and things of a user's own to learn them with."""
+"""Samples on a small grid, with a user's batch function; and a user's neuron, map and network to learn them."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ SIGMOID = otpe.fast_sigmoid(10.0)
 @partial(jax.tree_util.register_dataclass, data_fields=["frames", "labels"], meta_fields=["names"])
 @dataclass(frozen=True)
 class Grid:
-    """Drawn with replacement, so that there is no end of batches."""
+    """Samples drawn with replacement, so that batches never end."""
 
     frames: Any  # [T, R, *shape]
     labels: Any  # [R], or [T, R]
@@ -52,7 +52,7 @@ def splits(labels=None):
 
 @dataclass(frozen=True)
 class MyNeuron:
-    """LIF, written anew."""
+    """LIF, written by a user."""
 
     leak: float = 0.8
     spiking = True
@@ -75,7 +75,7 @@ class MyNeuron:
 
 @dataclass(frozen=True)
 class Scale:
-    """A map of one's own: a weight for each input."""
+    """A user's map: one weight for each input."""
 
     n: int
 

@@ -1,4 +1,4 @@
-"""A run so small that compiling takes longer than training, and ways to look at what it leaves behind."""
+"""A run so small that compiling takes longer than training, and functions that read its folder."""
 
 import hashlib
 import json
@@ -15,27 +15,27 @@ TINY = otpe.TrainConfig(
 
 
 def arguments(config, **change):
-    """The command line of these settings."""
-    given = {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default} | change
+    """Return these settings as command line arguments."""
+    changed = {f.name: getattr(config, f.name) for f in fields(config) if getattr(config, f.name) != f.default} | change
     line = []
-    for name, value in given.items():
+    for name, value in changed.items():
         values = [] if value is True else value if isinstance(value, tuple) else [value]
         line += [f"--{name.replace('_', '-')}", *map(str, values)]
     return line
 
 
 def fingerprints(folder):
-    """Of every file in it."""
+    """Return a fingerprint of every file in the folder."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def state(folder, last=None):
-    """Every array of the newest checkpoint, as bytes; of those until the last step, if there is one."""
+    """Return every array of the newest checkpoint as bytes. `last`: the newest up to this step."""
     arrays, _ = tensors.read(checkpoint.newest(folder / "checkpoints", last), checkpoint.KIND)
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
 def steps_of(folder):
-    """Of the lines of metrics."""
+    """Return the step of each line of metrics."""
     return [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""A learner and a stream for it so small that compiling takes longer than streaming."""
+"""A learner and a stream so small that compiling takes longer than streaming."""
 
 import os
 import signal
@@ -16,7 +16,16 @@ from otpe.stream.steps import Binner
 
 UNITS, CLASSES = 12, 4
 SHAPE = ["--units", str(UNITS), "--classes", str(CLASSES)]
-NET = ["--hidden", "6", "--threshold", "0.3", "--learning-rate", "0.03", "--block", "4"]  # one program for any block
+NET = [
+    "--hidden",
+    "6",
+    "--threshold",
+    "0.3",
+    "--learning-rate",
+    "0.03",
+    "--block",
+    "4",
+]  # one program for every block size
 SMALL = {"units": UNITS, "classes": CLASSES, "hidden": (6,), "threshold": 0.3, "learning_rate": 0.03, "block": 4}
 
 
@@ -26,7 +35,7 @@ def config(source, out, **change):
 
 
 def events(count=240, first=0.0):
-    """Lines of a sensor: a third of its units is busy, in each class another; now and then a new sequence begins."""
+    """Lines of a sensor. Each class has another third of the units active. At intervals, a new sequence starts."""
     rng = np.random.default_rng(0)
     for i in range(count):
         label = i // 40 % 3
@@ -36,7 +45,7 @@ def events(count=240, first=0.0):
 
 
 def steps(path):
-    """The steps of such a file."""
+    """Return the steps of such a file."""
     return Binner(UNITS, 0.01, classes=CLASSES).steps(lines(path.read_text().splitlines()))
 
 
@@ -46,7 +55,7 @@ def learner(**more):
 
 
 def known(out):
-    """All that the newest checkpoint has, but for the time it took."""
+    """Return the content of the newest checkpoint, without run times."""
     arrays, about = tensors.read(checkpoint.newest(out / "checkpoints"), KIND)
     about["stream"]["place"].pop("seconds")
     about["stream"].pop("identity")
@@ -54,14 +63,14 @@ def known(out):
 
 
 def made_up_randman(encoding, **settings):
-    """In place of randman, whose manifolds take seconds to make."""
+    """Replaces randman, whose manifolds take seconds to make."""
     rng = np.random.default_rng((settings["seed"], len(encoding)))
     shape = settings["steps"], 80, settings["units"]
     return otpe.datasets.from_arrays(rng.random(shape) < 0.2, rng.integers(settings["classes"], size=80))
 
 
 class Pressed:
-    """A watcher that presses Ctrl-C after so many blocks."""
+    """A watcher that presses Ctrl-C after a number of blocks."""
 
     def __init__(self, blocks):
         self.left = blocks

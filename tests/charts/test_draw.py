@@ -1,4 +1,4 @@
-"""Every kind of panel is drawn, whatever is missing, and always the same."""
+"""Every kind of panel is drawn, also with missing values, and the output is reproducible."""
 
 import csv
 import math
@@ -18,51 +18,53 @@ panels = pytest.importorskip("otpe.lab.report.panels")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", PANELS)
 def test_every_kind_is_drawn(kind):
-    (made,) = draw.inlines(figure(PANELS[kind]))
-    assert PANELS[kind].title in re.findall(r">([^<]+)</", made.svg)
-    assert "no data" not in made.svg
-    assert made.hovers
-    assert len(made.svg) > 2000
+    (inline,) = draw.inlines(figure(PANELS[kind]))
+    assert PANELS[kind].title in re.findall(r">([^<]+)</", inline.svg)
+    assert "no data" not in inline.svg
+    assert inline.hovers
+    assert len(inline.svg) > 2000
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", NOTHING)
 def test_an_empty_panel_says_so(kind):
-    (made,) = draw.inlines(figure(NOTHING[kind]))
-    assert ">no data<" in made.svg
+    (inline,) = draw.inlines(figure(NOTHING[kind]))
+    assert ">no data<" in inline.svg
 
 
 @pytest.mark.filterwarnings("error")
-def test_marks_say_what_happened_where():
+def test_marks_are_drawn_and_stored():
     marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
-    (made,) = draw.inlines(figure(marked))
-    assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", made.svg))
+    (inline,) = draw.inlines(figure(marked))
+    assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", inline.svg))
     axes = draw._canvas([marked], numbers.legend(figure(marked)), None).axes[0]
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
     assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
-    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), "as it was before there were any"
+    assert '"marks"' not in to_json(replace(section, figures=[figure(LINES)])), (
+        "figures without marks are stored as before"
+    )
 
 
-def test_files(tmp_path):
+def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
     shown = figure(LINES, PANELS["contours"])
     written = draw.draw(shown, tmp_path)
     assert [path.name for path in written] == ["curves.svg", "curves.png", "curves.csv"]
     first = [path.read_bytes() for path in written]
     assert first[0].startswith(b"<?xml")
     assert first[1].startswith(b"\x89PNG")
-    assert [path.read_bytes() for path in draw.draw(shown, tmp_path)] == first, "the same bytes again"
+    assert [path.read_bytes() for path in draw.draw(shown, tmp_path)] == first, "the bytes are reproducible"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "curves.png", "curves.svg"]
 
 
 @pytest.mark.parametrize(("panels_shown", "across", "down"), [(1, 1, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2), (7, 3, 3)])
-def test_rows_are_as_even_as_can_be(panels_shown, across, down):
+def test_panels_are_split_evenly_into_rows(panels_shown, across, down):
     canvas = draw._canvas([LINES] * panels_shown, numbers.legend(figure(LINES)), None)
     shape = canvas.axes[0].get_subplotspec().get_gridspec().get_geometry()
     assert shape == (down, across)
 
 
-def test_a_name_stays_in_its_folder(tmp_path):
+def test_a_figure_name_cannot_leave_its_folder(tmp_path):
     written = draw.draw(figure(LINES, name="../../a b"), tmp_path)
     assert {path.parent for path in written} == {tmp_path}
     assert written[0].name == "a-b.svg"
@@ -80,8 +82,8 @@ def test_the_table_has_every_number():
     assert len(rows) == 6 + 3 + 4 + 4 + 6 + 3 + 2
 
 
-def test_two_on_one_page_do_not_disturb_each_other():
-    texts = [made.svg for name in ("a", "b") for made in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
+def test_ids_of_two_figures_on_a_page_differ():
+    texts = [inline.svg for name in ("a", "b") for inline in draw.inlines(figure(LINES, PANELS["contours"], name=name))]
     ids = [re.findall(r' id="([^"]+)"', text) for text in texts]
     assert all(ids)
     assert len({name for each in ids for name in each}) == sum(map(len, ids))
@@ -91,40 +93,40 @@ def test_two_on_one_page_do_not_disturb_each_other():
         assert "http" not in text
 
 
-def test_it_has_the_colours_and_the_font_of_the_page():
-    (made,) = draw.inlines(figure(LINES))
-    assert "#000000" not in made.svg
-    assert "stroke: currentColor" in made.svg
-    assert "DejaVu" not in made.svg
-    assert "system-ui" in made.svg
+def test_the_svg_uses_colours_and_font_of_the_page():
+    (inline,) = draw.inlines(figure(LINES))
+    assert "#000000" not in inline.svg
+    assert "stroke: currentColor" in inline.svg
+    assert "DejaVu" not in inline.svg
+    assert "system-ui" in inline.svg
     alone = draw.contents(figure(LINES))["svg"]
     assert '<rect width="100%" height="100%" fill="#ffffff"/>' in alone
 
 
-def test_what_is_said_at_a_point_is_where_the_point_is():
+def test_tooltips_are_at_the_drawn_points():
     shown = Lines(
         title="",
         x="n",
         y="share",
         lines=[Line(name="otpe", x=[0, 1, 2], y=[0, 0.5, 2], spread=[0.1, 0.25, 0]), Line(name="ostl", x=[1], y=[NAN])],
     )
-    (made,) = draw.inlines(figure(shown))
-    first, middle, last = made.hovers
+    (inline,) = draw.inlines(figure(shown))
+    first, middle, last = inline.hovers
     assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
     assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
-    assert first.y > last.y, "down is more in SVG"
-    drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", made.svg[made.svg.index("stroke-width: 1.6") - 400 :])
+    assert first.y > last.y, "y grows downwards in SVG"
+    drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", inline.svg[inline.svg.index("stroke-width: 1.6") - 400 :])
     assert (first.x, first.y) == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
     assert middle.series == "otpe"
     assert middle.text == "n 1\nshare 0.5 ± 0.25"
 
 
-def test_what_lies_outside_is_not_pointed_at():
+def test_points_outside_the_axes_have_no_tooltip():
     shown = Lines(title="", x="", y="", lines=[Line(name="otpe", x=[0, 1], y=[0.5, 7])], y_range=(0, 1))
     assert len(draw.inlines(figure(shown))[0].hovers) == 1
 
 
-def test_bars_and_cells_are_pointed_at_in_their_middle():
+def test_tooltips_of_bars_and_cells_are_at_their_centre():
     shown = Bars(
         title="", y="cosine", groups=["a", "b"], bars=[Bar(name="otpe", values=[1, 2]), Bar(name="ostl", values=[1, 2])]
     )
@@ -136,7 +138,7 @@ def test_bars_and_cells_are_pointed_at_in_their_middle():
     assert cells[1].text.endswith("accuracy not a number")
 
 
-def test_a_long_line_has_not_too_many_points():
+def test_a_long_line_is_thinned():
     line = Line(name="otpe", x=range(10_000), y=[math.sin(i) for i in range(10_000)])
     spots = list(numbers.spots(Lines(title="", x="", y="", lines=[line])))
     assert 100 < len(spots) <= numbers.MOST_SPOTS
@@ -151,7 +153,7 @@ def test_a_long_line_has_not_too_many_points():
         ([2e-5, 0.5], None, ["2e-05", "0.5"]),
     ],
 )
-def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(values, spread, texts):
+def test_cells_of_a_map_share_their_number_of_decimals(values, spread, texts):
     shown = Heat(
         title="",
         x="",
@@ -165,7 +167,7 @@ def test_cells_of_a_map_have_as_many_decimals_unless_something_would_be_lost(val
     assert [text.get_text() for text in axes.texts] == texts
 
 
-def test_maps_of_one_figure_share_their_colours():
+def test_maps_of_one_figure_share_their_colour_scale():
     low, high = (
         Heat(title="", x="", y="", columns=["1", "2"], rows=["1"], values=[values])
         for values in ([0.0, 0.5], [0.5, 1.0])
@@ -176,4 +178,4 @@ def test_maps_of_one_figure_share_their_colours():
         for each in (one, other)
     ]
     assert [len(each) for each in colours] == [2, 2]
-    assert len(colours[0] & colours[1]) == 1, "0.5 looks the same in both, and nothing else does"
+    assert len(colours[0] & colours[1]) == 1, "0.5 has the same colour in both, other values differ"

@@ -1,4 +1,4 @@
-"""Sections as JSON, and back."""
+"""Sections are written as JSON and read again."""
 
 import json
 import math
@@ -10,16 +10,22 @@ from sample_sections import section
 from otpe.lab.report import content
 
 
-def test_a_section_comes_back_as_it_was():
+def test_a_section_survives_a_round_trip():
     text = content.to_json(section())
-    found = content.from_json(text)
-    assert content.to_json(found) == text
-    assert [type(panel).__name__ for panel in found.figures[0].panels] == ["Lines", "Lines", "Bars", "Heat", "Contours"]
-    assert found.figures[0].panels[0].lines[0] == section().figures[0].panels[0].lines[0]
-    assert (found.seconds, found.against[0]) == (83.4, section().against[0])
+    loaded = content.from_json(text)
+    assert content.to_json(loaded) == text
+    assert [type(panel).__name__ for panel in loaded.figures[0].panels] == [
+        "Lines",
+        "Lines",
+        "Bars",
+        "Heat",
+        "Contours",
+    ]
+    assert loaded.figures[0].panels[0].lines[0] == section().figures[0].panels[0].lines[0]
+    assert (loaded.seconds, loaded.against[0]) == (83.4, section().against[0])
 
 
-def test_what_is_missing_is_null_there_and_nan_here():
+def test_missing_numbers_are_null_in_json_and_nan_in_memory():
     line = content.Line(name="otpe", x=[1], y=[math.inf])
     text = content.to_json(
         section(
@@ -28,20 +34,20 @@ def test_what_is_missing_is_null_there_and_nan_here():
         )
     )
     json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
-    found = content.from_json(text)
-    assert math.isnan(found.seconds)
-    assert math.isnan(found.figures[0].panels[0].lines[0].y[0])
-    assert found.figures[0].panels[0].lines[0].spread is None
+    loaded = content.from_json(text)
+    assert math.isnan(loaded.seconds)
+    assert math.isnan(loaded.figures[0].panels[0].lines[0].y[0])
+    assert loaded.figures[0].panels[0].lines[0].spread is None
 
 
-def test_settings_keep_every_digit_and_numbers_six():
-    found = content.from_json(
+def test_settings_keep_all_digits_and_plotted_numbers_six():
+    loaded = content.from_json(
         content.to_json(
             section(seconds=1.23456789, settings={"leak": 0.9525741268224334, "root": None, "n": np.int64(3)})
         )
     )
-    assert found.settings == {"leak": 0.9525741268224334, "root": None, "n": 3}
-    assert found.seconds == 1.23457
+    assert loaded.settings == {"leak": 0.9525741268224334, "root": None, "n": 3}
+    assert loaded.seconds == 1.23457
 
 
 @pytest.mark.parametrize(
@@ -57,13 +63,13 @@ def test_settings_keep_every_digit_and_numbers_six():
         ),
     ],
 )
-def test_what_is_no_section_is_said(text, message):
+def test_json_that_is_no_section_is_refused(text, message):
     with pytest.raises(ValueError, match=message) as error:
         content.from_json(text)
     assert not isinstance(error.value, content.OtherVersionError)
 
 
-def test_another_version_is_said():
+def test_a_section_of_another_version_is_refused():
     with pytest.raises(
         content.OtherVersionError, match=r"of format 2, which another version of otpe wrote; this one reads 1"
     ):

@@ -1,4 +1,4 @@
-"""Every rule has a name and a colour of its own, which shows on any page."""
+"""Every rule has its own name and colour, visible on light and dark pages."""
 
 import pytest
 
@@ -17,20 +17,20 @@ def contrast(a, b):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_every_rule_has_a_look_of_its_own():
+def test_every_rule_has_a_distinct_colour():
     assert set(look.RULES) == set(otpe.rules())
     assert len({(each.colour, each.dashed) for each in look.RULES.values()}) == len(look.RULES)
     assert len({each.name for each in look.RULES.values()}) == len(look.RULES)
 
 
 @pytest.mark.parametrize("name", look.RULES)
-def test_it_shows_on_white_and_on_near_black(name):
+def test_colours_have_contrast_on_white_and_near_black(name):
     colour = look.RULES[name].colour
     assert contrast(colour, "#ffffff") >= 3
     assert colour == look.TEXT or contrast(colour, "#15171b") >= 3
 
 
-def test_names():
+def test_shown_names_of_rules():
     assert look.shown("approx-otpe") == "Approx OTPE"
     assert look.shown("f-approx-otpe") == "F-Approx OTPE"
     assert look.shown("deep-otpe") == "Deep OTPE (ours)"
@@ -43,9 +43,9 @@ def test_names():
     ]
 
 
-def test_others_get_the_colours_that_are_left():
-    found = look.looks(["width 64", "bptt", "width 64", *(f"width {n}" for n in range(20))])
-    assert list(found)[:3] == ["width 64", "bptt", "width 0"]
-    assert found["bptt"] == look.RULES["bptt"]
-    assert look.TEXT not in {each.colour for name, each in found.items() if name != "bptt"}
-    assert len({(found[f"width {n}"].colour, found[f"width {n}"].dashed) for n in range(13)}) == 13
+def test_other_names_get_the_remaining_colours():
+    looks = look.looks(["width 64", "bptt", "width 64", *(f"width {n}" for n in range(20))])
+    assert list(looks)[:3] == ["width 64", "bptt", "width 0"]
+    assert looks["bptt"] == look.RULES["bptt"]
+    assert look.TEXT not in {each.colour for name, each in looks.items() if name != "bptt"}
+    assert len({(looks[f"width {n}"].colour, looks[f"width {n}"].dashed) for n in range(13)}) == 13

@@ -16,7 +16,7 @@ PIXELS = [0.1, 0.9], [0, 2], [0, 2], [0, 1]  # times, x, y, p
 
 
 class Camera:
-    """A tonic dataset as tonic defines one: sensor_size, len, and pairs of events and label."""
+    """A dataset as tonic defines it: sensor_size, len, and pairs of events and label."""
 
     sensor_size = (4, 3, 2)
 
@@ -44,8 +44,8 @@ def test_tonic_events_become_the_frames_tonic_makes():
     np.testing.assert_array_equal(ours.labels, [0, 1, 0])
 
 
-def test_flat_has_the_order_that_tonic_sensors_always_had():
-    """Unit (p·H + y)·W + x, counted by hand."""
+def test_flat_units_have_the_order_of_tonic_sensors():
+    """Unit numbers (p·H + y)·W + x, computed by hand."""
     data, counted = from_tonic(Camera(), 1).flat(), np.zeros((3, 24), int)
     for i in range(3):
         events, _ = Camera()[i]
@@ -54,7 +54,7 @@ def test_flat_has_the_order_that_tonic_sensors_always_had():
     np.testing.assert_array_equal(data.frames[:, 0], counted)
 
 
-def test_events_of_a_camera_without_tonic():
+def test_camera_events_are_binned_without_tonic():
     def rows(i):
         events, label = Camera()[i]
         return tuple(events[name] for name in "txyp"), label
@@ -83,11 +83,11 @@ def test_tonic_frames_of_unequal_length_are_padded():
     assert data.names == ("still", "moving")
 
 
-def test_tonics_own_shd_class(tmp_path, monkeypatch):
-    """Read by tonic from a file in SHD's layout, then binned here: the same as reading it here."""
+def test_the_shd_class_of_tonic_gives_the_same_frames(tmp_path, monkeypatch):
+    """A file in SHD's layout, read by tonic and binned by otpe, equals the same file read by otpe."""
     from tonic.datasets import SHD
 
-    monkeypatch.setattr(SHD, "_check_exists", lambda self: True)  # it would fetch the official file
+    monkeypatch.setattr(SHD, "_check_exists", lambda self: True)  # it would download the official file
     (tmp_path / "SHD").mkdir()
     tiny_events.make(tmp_path / "SHD" / "shd_train.h5")
     data = from_tonic(SHD(save_to=str(tmp_path)), Binning(10))
@@ -97,7 +97,7 @@ def test_tonics_own_shd_class(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("layout", ["TBN", "BTN"])
-def test_any_loader(layout):
+def test_from_torch_takes_any_iterable_in_both_layouts(layout):
     rng = np.random.default_rng(0)
     batches = [(rng.integers(0, 3, (2, 6, 2, 4)), np.array([0, 1])), (rng.integers(0, 3, (1, 4, 2, 4)), np.array([1]))]
     given = [(x if layout == "BTN" else np.moveaxis(x, 1, 0), y) for x, y in batches]
@@ -110,7 +110,7 @@ def test_any_loader(layout):
     np.testing.assert_array_equal(data.labels, [0, 1, 1])
 
 
-def test_a_loader_that_uses_its_memory_again():
+def test_a_loader_may_reuse_its_buffer():
     def loader():
         memory = np.empty((2, 4, 3))
         for i in range(3):
@@ -120,12 +120,12 @@ def test_a_loader_that_uses_its_memory_again():
     assert from_torch(loader(), layout="BTN").frames[:, 0, 0].tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_empty_lists_are_silence():
+def test_empty_event_lists_give_empty_frames():
     data = from_events([([], []), ([0.1, 0.2], [0, 1])], [0, 1], 2, units=2, keep_empty=True)
     assert data.frames.sum((1, 2)).tolist() == [0, 2]
 
 
-def test_a_torch_loader():
+def test_a_torch_data_loader_is_accepted():
     torch = pytest.importorskip("torch")
     spikes = torch.rand(10, 6, 4, requires_grad=True).round()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(spikes, torch.arange(10)), batch_size=4)
@@ -134,7 +134,7 @@ def test_a_torch_loader():
     assert data.lengths is None
 
 
-def test_nothing_is_imported_unless_used():
+def test_optional_packages_are_imported_only_when_used():
     code = (
         "import otpe.datasets, sys; print([m for m in ('h5py', 'pooch', 'tonic', 'torch', 'tqdm') if m in sys.modules])"
     )
@@ -143,7 +143,7 @@ def test_nothing_is_imported_unless_used():
     )
 
 
-def test_counts_are_kept_in_one_byte_and_other_numbers_as_they_are():
+def test_counts_are_stored_in_one_byte_and_other_numbers_unchanged():
     assert from_arrays(SPIKES, LABELS).frames.dtype == np.uint8
     assert from_arrays(255 * SPIKES, LABELS).frames.dtype == np.uint8
     for factor in (256, 0.5, -1):
@@ -193,6 +193,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:40] for _, message in BAD])
-def test_bad_input(call, message):
+def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -16,7 +16,7 @@ KEY = jax.random.key(0)
 
 @pytest.fixture(scope="module")
 def numbered():
-    """22 recordings of which each says its own number: in its only spike count."""
+    """22 recordings. The only spike count of each is its number."""
     spikes = np.zeros((4, 22, 3), np.uint8)
     spikes[0, :, 0] = np.arange(22)
     return datasets.from_arrays(spikes, np.arange(22) % 5)
@@ -27,20 +27,20 @@ def numbers(batch):
 
 
 @pytest.mark.parametrize("total", [1, 2, 5, 97])
-def test_an_order_has_everything_once(total):
+def test_an_order_contains_every_number_once(total):
     assert sorted(shuffled(KEY, total, jnp.arange(total)).tolist()) == list(range(total))
 
 
-def test_every_order_is_as_likely_as_any_other():
+def test_all_orders_are_equally_likely():
     orders = jax.jit(jax.vmap(lambda key: shuffled(key, 4, jnp.arange(4))))(jax.random.split(KEY, 24_000))
     seen = collections.Counter(map(tuple, np.asarray(orders).tolist()))
     assert len(seen) == 24
     deviation = sum((count - 1000) ** 2 / 1000 for count in seen.values())
-    assert deviation < 60, "χ² with 23 degrees of freedom: above 60 once in 30,000 times"
+    assert deviation < 60, "χ² with 23 degrees of freedom exceeds 60 once in 30,000 times"
 
 
-def test_neighbours_part():
-    """Where two neighbours of a long row come to lie has nothing to do with each other."""
+def test_positions_of_neighbours_are_independent_after_shuffling():
+    """The new positions of two neighbours in a long order are uncorrelated."""
     keys = jax.random.split(KEY, 4000)
     a, b = np.asarray(jax.jit(jax.vmap(lambda key: shuffled(key, 7335, jnp.arange(2))))(keys), float).T
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.06
@@ -51,7 +51,7 @@ def test_an_epoch_shows_everything_once(numbered):
     epochs = [[numbers(numbered.batch(3, 4 * epoch + step, 5)) for step in range(4)] for epoch in range(3)]
     for epoch in epochs:
         seen = [number for batch in epoch for number in batch]
-        assert len(set(seen)) == len(seen) == 20, "two of 22 are left over, less than a batch"
+        assert len(set(seen)) == len(seen) == 20, "two of 22 are left out: less than a batch"
     assert epochs[0] != epochs[1] != epochs[2]
 
 
@@ -65,20 +65,20 @@ def test_a_resumed_run_sees_the_same_batches(numbered):
     assert scanned.tolist() == straight
 
 
-def test_a_seed_means_the_same_whatever_the_process_prefers(numbered):
-    wanted = numbers(numbered.batch(3, 2, 5))
+def test_a_seed_means_the_same_under_any_jax_settings(numbered):
+    expected = numbers(numbered.batch(3, 2, 5))
     with jax.default_prng_impl("rbg"):
-        assert numbers(numbered.batch(3, 2, 5)) == wanted
+        assert numbers(numbered.batch(3, 2, 5)) == expected
         assert random_key(0).dtype == jax.random.key(0, impl="threefry2x32").dtype
 
 
 @pytest.mark.parametrize("kind", ["frames", "randman"])
-def test_seeds_and_steps(numbered, kind):
+def test_invalid_seeds_and_steps_are_refused(numbered, kind):
     data = numbered if kind == "frames" else datasets.randman(classes=2, units=3, dims=1, alpha=3.0)
-    wanted = data.batch(2**32 - 1, 2**31 - 1, 5).labels
-    np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, wanted)
+    expected = data.batch(2**32 - 1, 2**31 - 1, 5).labels
+    np.testing.assert_array_equal(data.batch(np.uint32(2**32 - 1), jnp.int32(2**31 - 1), 5).labels, expected)
     with jax.enable_x64(False):
-        np.testing.assert_array_equal(data.batch(2**32 - 1, 2**31 - 1, 5).labels, wanted)
+        np.testing.assert_array_equal(data.batch(2**32 - 1, 2**31 - 1, 5).labels, expected)
     for bad in (-1, 2**32, 0.5):
         with pytest.raises(ValueError, match=r"seed is .*, expected a whole number from 0 to 4,294,967,295"):
             data.batch(bad, 0, 5)
@@ -96,7 +96,7 @@ def test_labels_stay_with_their_recordings(numbered):
     assert sorted(numbers(subset.sample(KEY, 2))) == [4, 9]
 
 
-def test_in_order(numbered):
+def test_unshuffled_batches_come_in_order(numbered):
     batches = list(numbered.in_order(8))
     assert [len(batch.labels) for batch in batches] == [8, 8, 6]
     assert [number for batch in batches for number in numbers(batch)] == list(range(22))
@@ -112,7 +112,7 @@ def test_a_batch_unpacks_into_two(numbered):
     assert (numbered.steps, numbered.units, numbered.names) == (4, 3, ("0", "1", "2", "3", "4"))
 
 
-def test_padding_and_mask():
+def test_short_recordings_are_padded_and_masked():
     data = datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0], lengths=[4, 1, 2])
     batch = data.take([1, 2])
     np.testing.assert_array_equal(batch.lengths, [1, 2])
@@ -142,7 +142,7 @@ def test_a_grid_keeps_its_axes(numbered):
 
 
 class Own:
-    """A dataset of somebody else's: a grid, and nothing but the contract."""
+    """A user's dataset on a grid, with only the methods that the contract requires."""
 
     steps, shape, names = 2, (1, 2, 3), ("a", "b")
 
@@ -162,7 +162,7 @@ def test_any_dataset_can_be_flattened():
 
 
 def test_a_network_learns_from_a_dataset(numbered):
-    """Batches go where spikes go, also inside jit."""
+    """Functions accept a batch in place of spikes, also inside jit."""
     net = otpe.dense([3, 4, 5])
     params = net.init(KEY)
 
@@ -175,7 +175,7 @@ def test_a_network_learns_from_a_dataset(numbered):
     assert loss(numbered, 1) == pytest.approx(float(otpe.gradients(net, params, spikes, labels, rule="otpe")[0]))
 
 
-def test_bad_batches(numbered):
+def test_invalid_batch_sizes_and_keys_are_refused(numbered):
     with pytest.raises(ValueError, match=r"batch is 23, more than the 22 recordings there are. Use a smaller batch"):
         numbered.batch(0, 0, 23)
     with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):

@@ -1,4 +1,4 @@
-"""Caches: only sound files of this user are used, and whatever else stands there is a reason to make them anew."""
+"""Caches: only valid files of this user are read. Any other file means that the cache is made anew."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def member(array, **options):
 
 
 def header(text):
-    """The head of an array, as text, before three numbers."""
+    """An array file with this header text and three numbers."""
     return np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text.encode() + bytes(24)
 
 
@@ -95,7 +95,7 @@ def test_crafted_entries_are_made_anew(entry, case):
         if content is not None:
             archive.writestr("x-0000.npy", content)
     if case == "a deep stamp":
-        assert read(entry) is None, "that of other settings"
+        assert read(entry) is None, "the entry of other settings"
     else:
         assert refused(entry)
     assert_made_anew(entry)
@@ -110,14 +110,14 @@ def test_damaged_entries_are_made_anew(entry):
             content[rng.integers(len(content))] = rng.integers(256)
         entry.write_bytes(content)
         with warnings.catch_warnings(action="ignore"):
-            found = read(entry)
-        assert found is None or all(np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS)
+            cached = read(entry)
+        assert cached is None or all(np.array_equal(cached[name], ARRAYS[name]) for name in ARRAYS)
     assert_made_anew(entry)
 
 
 @pytest.mark.parametrize("declared", [None, 80])
 def test_a_member_is_not_unpacked_beyond_its_size(entry, declared):
-    """64 MB in place of three numbers, and said to be so or not."""
+    """64 MB in place of three numbers, with the true or a false size in the directory."""
     with zipfile.ZipFile(entry, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("about.json", about(x=KIND))
         archive.writestr("x-0000.npy", bytes(1 << 26))
@@ -137,7 +137,7 @@ def test_arrays_that_do_not_fit_are_made_anew(entry):
     assert cache.read(entry.parent, "entry", STAMP, lambda arrays: arrays["x"].size == 3)
 
 
-def test_what_stands_in_the_place_of_an_entry(entry, tmp_path):
+def test_a_pipe_link_or_folder_instead_of_an_entry_is_not_used(entry, tmp_path):
     sound = entry.rename(tmp_path / "sound.npz")
     os.mkfifo(entry)
     assert refused(entry)
@@ -155,7 +155,7 @@ def test_what_stands_in_the_place_of_an_entry(entry, tmp_path):
         assert cache.write(tmp_path, "entry", STAMP, ARRAYS) is None
 
 
-def test_nothing_there(tmp_path):
+def test_a_missing_entry_is_none(tmp_path):
     assert cache.read(tmp_path / "none", "entry", STAMP) is None
     (tmp_path / "file").touch()
     assert cache.read(tmp_path / "file", "entry", STAMP) is None
@@ -163,7 +163,7 @@ def test_nothing_there(tmp_path):
     assert cache.write(None, "entry", STAMP, ARRAYS) is None
 
 
-def test_an_entry_that_may_not_be_looked_at(entry, monkeypatch):
+def test_an_entry_without_read_permission_is_made_anew(entry, monkeypatch):
     def denied(self):
         raise PermissionError(13, "Permission denied")
 
@@ -194,12 +194,12 @@ def test_an_entry_of_root_is_used(entry, monkeypatch):
         assert cache._trusted(os.stat_result(about)) is trusted
 
 
-# A user without a home, as in some containers
+# A user without a home folder, as in some containers
 
 
 @pytest.fixture
 def temporary(monkeypatch, tmp_path):
-    """Where the cache of such a user goes."""
+    """Return the cache folder of such a user."""
 
     def homeless(self):
         raise RuntimeError("Could not determine home directory.")
@@ -209,10 +209,10 @@ def temporary(monkeypatch, tmp_path):
     return tmp_path / f"otpe-cache-{os.getuid()}"
 
 
-def test_a_user_without_a_home(temporary):
+def test_the_cache_of_a_user_without_a_home_is_temporary(temporary):
     assert cache.home() == temporary
     assert temporary.stat().st_mode & 0o777 == 0o700
-    assert cache.home() == temporary, "the second time too"
+    assert cache.home() == temporary, "also the second time"
 
 
 def others_may_write(path, monkeypatch):
@@ -236,7 +236,7 @@ def a_file(path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("made", "why"),
+    ("change", "reason"),
     [
         (others_may_write, "others may write to it"),
         (of_another_user, "others may write to it"),
@@ -244,16 +244,16 @@ def a_file(path, monkeypatch):
         (a_file, "File exists"),
     ],
 )
-def test_a_temporary_folder_of_somebody_else_is_not_used(temporary, monkeypatch, made, why):
-    """Its name can be known, so that somebody else may have put something there."""
-    made(temporary, monkeypatch)
-    message = rf"/otpe-cache-\d+ is not used as a cache: {why}. Set OTPE_CACHE to a folder of yours."
+def test_an_unsafe_temporary_folder_is_not_used(temporary, monkeypatch, change, reason):
+    """Its name can be guessed, so another user may have created it."""
+    change(temporary, monkeypatch)
+    message = rf"/otpe-cache-\d+ is not used as a cache: {reason}. Set OTPE_CACHE to a folder of yours."
     with pytest.warns(UserWarning, match=message):
         assert manifolds.tables(12, 1, 2, 1, 3.0).shape == (1, 1, 8193, 2)
     assert not list(temporary.parent.rglob("*.npz"))
 
 
-def test_without_a_temporary_folder(temporary, monkeypatch):
+def test_without_a_temporary_folder_nothing_is_cached(temporary, monkeypatch):
     def none():
         raise FileNotFoundError(2, "No usable temporary directory found")
 

@@ -1,4 +1,4 @@
-"""Events to frames, against tonic and against counting by hand."""
+"""Events to frames, compared with tonic and with counting by hand."""
 
 import numpy as np
 import pytest
@@ -45,17 +45,17 @@ def test_equal_to_tonic(recordings, bins):
     exact = frames(joined(recordings), UNITS, Binning(bins, remainder="drop")).counts
     ours = frames(joined(recordings), UNITS, Binning(bins)).counts
     for i, (times, units) in enumerate(recordings):
-        wanted = tonics(times, units, bins)
-        np.testing.assert_array_equal(exact[i], wanted)
-        np.testing.assert_array_equal(ours[i, :-1], wanted[:-1])
+        expected = tonics(times, units, bins)
+        np.testing.assert_array_equal(exact[i], expected)
+        np.testing.assert_array_equal(ours[i, :-1], expected[:-1])
         assert ours[i].sum() == len(times), "no spike is lost"
 
 
-def test_tonic_drops_and_we_keep(tmp_path):
-    """So the two ways are told apart at all: tonic leaves out the last spike of every recording, at least."""
+def test_tonic_drops_the_last_spikes_and_we_keep_them(tmp_path):
+    """Shows that the comparison can fail: tonic omits at least the last spike of every recording."""
     recordings = tiny_events.recordings(tiny_events.make(tmp_path / "train.h5"))
-    kept, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
-    assert (kept.sum((1, 2)) > dropped.sum((1, 2))).all()
+    with_rest, dropped = (frames(joined(recordings), UNITS, Binning(50, remainder=r)).counts for r in ("keep", "drop"))
+    assert (with_rest.sum((1, 2)) > dropped.sum((1, 2))).all()
 
 
 def test_float16_times_do_not_overflow():
@@ -67,30 +67,30 @@ def test_float16_times_do_not_overflow():
     )
 
 
-def test_steps_of_fixed_time():
+def test_bins_of_a_fixed_duration():
     recordings = [(np.array([0.0, 0.009, 0.01, 0.034]), np.array([0, 0, 1, 2])), (np.array([0.021]), np.array([4]))]
-    made = frames(joined(recordings), UNITS, Binning(dt=0.01))
-    assert made.counts.shape == (2, 4, UNITS)
-    np.testing.assert_array_equal(made.lengths, [4, 3])
-    wanted = np.zeros((2, 4, UNITS))
-    wanted[0, 0, 0], wanted[0, 1, 1], wanted[0, 3, 2], wanted[1, 2, 4] = 2, 1, 1, 1
-    np.testing.assert_array_equal(made.counts, wanted)
+    binned = frames(joined(recordings), UNITS, Binning(dt=0.01))
+    assert binned.counts.shape == (2, 4, UNITS)
+    np.testing.assert_array_equal(binned.lengths, [4, 3])
+    expected = np.zeros((2, 4, UNITS))
+    expected[0, 0, 0], expected[0, 1, 1], expected[0, 3, 2], expected[1, 2, 4] = 2, 1, 1, 1
+    np.testing.assert_array_equal(binned.counts, expected)
     longer = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=9))
-    assert longer.counts.shape == (2, 9, UNITS), "as many as asked for, so that all splits have as many"
+    assert longer.counts.shape == (2, 9, UNITS), "the requested number of steps, so that all splits have the same"
     np.testing.assert_array_equal(longer.lengths, [4, 3])
     cut = frames(joined(recordings), UNITS, Binning(dt=0.01, steps=2))
-    np.testing.assert_array_equal(cut.counts, wanted[:, :2])
+    np.testing.assert_array_equal(cut.counts, expected[:, :2])
     np.testing.assert_array_equal(cut.lengths, [2, 2])
 
 
 def test_times_on_a_grid_fall_into_their_own_step():
-    """1.001 s, times a million, is a hair below 1,001,000 µs."""
+    """As a float, 1.001 s times a million is slightly below 1,001,000 µs."""
     k = np.arange(2000)
     data = from_events([(k / 1000, np.zeros(2000, int))], [0], Binning(dt=0.001), units=1)
     np.testing.assert_array_equal(data.frames[0, :, 0], 1)
 
 
-def test_any_kind_of_number():
+def test_every_number_type_gives_the_same_result():
     recordings = [(np.array([0.0, 0.5, 1.0]), np.array([0, 1, 11], np.uint64))]
     given = Binning(np.int64(2), pool=np.int8(2)).checked(UNITS)
     assert (type(given.bins), type(given.pool)) == (int, int)
@@ -98,7 +98,7 @@ def test_any_kind_of_number():
     assert Binning(dt=np.float32(0.01)).checked(UNITS).dt == pytest.approx(0.01)
 
 
-def test_binary_and_pooled(tmp_path):
+def test_binary_and_pooled_counts(tmp_path):
     events = joined(tiny_events.recordings(tiny_events.make(tmp_path / "train.h5")))
     counts = frames(events, UNITS, Binning(10)).counts
     assert counts.max() > 1
@@ -111,14 +111,14 @@ def test_large_counts_get_a_wider_type(monkeypatch):
     monkeypatch.setattr(binned, "AT_ONCE", 50 * 2 * UNITS)
     many = (np.linspace(0, 1, 700), np.zeros(700, int))
     few = (np.linspace(0, 1, 7), np.ones(7, int))
-    made = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
-    assert made.dtype == np.uint16
-    assert made[1, :, 0].sum() == 700
-    assert made[0, :, 1].sum() == made[-1, :, 1].sum() == 7
+    counts = frames(joined([few, many] + 300 * [few]), UNITS, Binning(2)).counts
+    assert counts.dtype == np.uint16
+    assert counts[1, :, 0].sum() == 700
+    assert counts[0, :, 1].sum() == counts[-1, :, 1].sum() == 7
 
 
 def test_whole_numbers_are_microseconds():
-    """As tonic has them. 2,916 µs is not 2,915 when it has been through seconds."""
+    """As in tonic. Converting 2,916 µs to seconds and back must not give 2,915."""
     times = np.array([0, 2916, 5832])
     np.testing.assert_array_equal(from_events([(times, [0, 0, 0])], [0], 2, units=1).frames[0, :, 0], [1, 2])
 
@@ -130,7 +130,7 @@ def test_order_does_not_matter():
     np.testing.assert_array_equal(a, b)
 
 
-def test_silence_where_it_is_allowed():
+def test_recordings_without_spikes_give_empty_frames():
     recordings = [(np.empty(0), np.empty(0, int)), (np.array([0.1, 0.2]), np.array([1, 2]))]
     assert frames(joined(recordings, keep_empty=True), UNITS, Binning(5)).counts.sum((1, 2)).tolist() == [0, 2]
     np.testing.assert_array_equal(frames(joined(recordings, keep_empty=True), UNITS, Binning(dt=0.1)).lengths, [1, 3])
@@ -156,12 +156,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("binning", "message"), BAD, ids=[message[:20] for _, message in BAD])
-def test_bad_binnings(binning, message):
+def test_bad_binnings_are_refused(binning, message):
     with pytest.raises((ValueError, TypeError), match=message):
         binning.checked(UNITS)
 
 
-def test_more_bins_than_time_steps():
+def test_more_bins_than_time_steps_are_refused():
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1])), (np.array([0.5, 0.50003]), np.array([0, 1]))]
     with pytest.raises(
         ValueError, match=r"bins is 50, more than the time steps of recording 1, which lasts 30 microseconds"
@@ -169,7 +169,7 @@ def test_more_bins_than_time_steps():
         frames(joined(recordings), UNITS, Binning(50))
 
 
-def test_frames_that_no_memory_holds(monkeypatch):
+def test_frames_beyond_memory_are_refused(monkeypatch):
     recordings = [(np.array([0.0, 1.0]), np.array([0, 1]))] * 3
     with pytest.raises(
         ValueError, match=r"20000000 time steps of 12 units are more than 134,217,728 numbers .* Use fewer"

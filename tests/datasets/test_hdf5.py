@@ -1,4 +1,4 @@
-"""The reader: what it reads, what it says of files that are wrong, and that no file brings the process down."""
+"""The HDF5 reader: valid files, its messages for invalid files, and that no file crashes the process."""
 
 import os
 import subprocess
@@ -21,15 +21,15 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_reads_what_was_written(path, zipped):
-    wanted = tiny_events.recordings(tiny_events.make(path))
+def test_recordings_are_read_as_written(path, zipped):
+    expected = tiny_events.recordings(tiny_events.make(path))
     events = hdf5.read(tiny_events.zipped(path) if zipped else path, UNITS)
     assert len(events) == 20
     assert events.names == NAMES
     assert events.times.dtype == np.float16
     np.testing.assert_array_equal(events.labels, np.arange(20) % 4)
     assert events.speakers.shape == (20,)
-    for i, (times, units) in enumerate(wanted):
+    for i, (times, units) in enumerate(expected):
         got_times, got_units = events.recording(i)
         np.testing.assert_array_equal(got_times, times.astype(float))
         np.testing.assert_array_equal(got_units, units)
@@ -83,20 +83,20 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:50] for _, message in BAD])
-def test_bad_content(path, change, message):
+def test_invalid_content_is_refused(path, change, message):
     tiny_events.make(path, **change)
     with pytest.raises(ValueError, match=message) as error:
         hdf5.read(path, UNITS)
     assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_not_hdf5(path):
+def test_a_file_that_is_not_hdf5_is_refused(path):
     path.write_text("<html>not found</html>")
     with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*signature not found.* fetch it again"):
         hdf5.read(path, UNITS)
 
 
-def test_bad_archives(path):
+def test_bad_archives_are_refused(path):
     archive = tiny_events.zipped(tiny_events.make(path))
     whole = archive.read_bytes()
     archive.write_bytes(whole[:-100])
@@ -113,8 +113,8 @@ def test_bad_archives(path):
         hdf5.read(archive, UNITS)
 
 
-def test_an_archive_that_unpacks_to_too_much(path):
-    """Its directory says how much that will be, and what it says is a bound."""
+def test_an_archive_with_too_large_contents_is_refused(path):
+    """The size in the archive's directory is checked, and it limits how much is unpacked."""
     tiny_events.make(path)
     too_large = r"unpacks to 3,000,000,000 bytes, expected 1,000,\d+,\d+ at most in an archive of its size"
     for size, message in ((3_000_000_000, too_large), (50, "cannot be unzipped: Bad CRC-32")):
@@ -126,7 +126,7 @@ def test_an_archive_that_unpacks_to_too_much(path):
             hdf5.read(archive, UNITS)
 
 
-def test_what_is_no_file(path, tmp_path, hasty):
+def test_a_path_that_is_not_a_plain_file_is_refused(path, tmp_path, hasty):
     os.mkfifo(path)
     for place, what in {path: "named pipe", tmp_path: "folder", "/dev/zero": "device"}.items():
         with pytest.raises(OSError, match=rf"{place} is a {what}, expected a file in SHD's layout. Name the file"):
@@ -135,12 +135,12 @@ def test_what_is_no_file(path, tmp_path, hasty):
         hdf5.read(tmp_path / "none.h5", UNITS)
 
 
-# Files that lead to other files
+# Files that refer to other files
 
 
 @pytest.fixture
 def secret(tmp_path):
-    """A file of the reader's that is none of the author's business: 20 labels, if it were read as such."""
+    """A private file of the reading user. It would give 20 labels if it were read."""
     other = tmp_path / "secret"
     other.write_bytes(bytes([1, 0] * 20))
     return other
@@ -148,13 +148,13 @@ def secret(tmp_path):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Where a reader would wait for ever, it is stopped soon, and what it says is another sentence."""
+    """Shorten the time limits, so that a reader that waits for ever fails soon with another message."""
     monkeypatch.setattr(hdf5, "SECONDS", 10)
 
 
 @pytest.fixture
 def pipe(tmp_path, hasty):
-    """Whoever opens it waits for ever."""
+    """A pipe: opening it waits for ever."""
     os.mkfifo(tmp_path / "pipe")
     return tmp_path / "pipe"
 
@@ -210,7 +210,7 @@ LEADING_AWAY = {
 
 
 @pytest.mark.parametrize("case", LEADING_AWAY)
-def test_other_files_are_not_read(path, case, request):
+def test_content_stored_in_other_files_is_not_read(path, case, request):
     name, make, target, message = LEADING_AWAY[case]
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
@@ -220,7 +220,7 @@ def test_other_files_are_not_read(path, case, request):
         hdf5.read(path, UNITS)
 
 
-def test_a_group_in_another_file(path, another):
+def test_a_group_stored_in_another_file_is_refused(path, another):
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
         del file["spikes"]
@@ -230,7 +230,7 @@ def test_a_group_in_another_file(path, another):
 
 
 def test_a_link_within_the_file_is_not_followed_either(path):
-    """It may lead on to another file."""
+    """It could lead to another file."""
     tiny_events.make(path)
     with h5py.File(path, "a") as file:
         file.move("labels", "words")
@@ -240,7 +240,7 @@ def test_a_link_within_the_file_is_not_followed_either(path):
 
 
 def test_no_program_is_loaded_for_a_filter(path, tmp_path, monkeypatch, hasty):
-    """The file names its filters by number, and HDF5 would open the libraries in its folders to find one."""
+    """A file gives its filters by number. HDF5 would load libraries from its plugin folders to find one."""
     tiny_events.make(path, labels=None)
     with h5py.File(path, "a") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -251,14 +251,14 @@ def test_no_program_is_loaded_for_a_filter(path, tmp_path, monkeypatch, hasty):
         labels.write_direct_chunk((0,), bytes(40), 0)
     plugins = tmp_path / "plugins"
     plugins.mkdir()
-    os.mkfifo(plugins / "libfilter.so")  # whoever opens it waits for ever
+    os.mkfifo(plugins / "libfilter.so")  # opening it waits for ever
     monkeypatch.setenv("HDF5_PLUGIN_PATH", str(plugins))
     with pytest.raises(ValueError, match=r"train.h5 cannot be read: .*filter"):
         hdf5.read(path, UNITS)
 
 
 def outcome(path):
-    """None for recordings that pass every check, else the sentence."""
+    """Return None for recordings that pass every check, else the error message."""
     try:
         events = hdf5.read(path, UNITS)
     except ValueError as error:
@@ -269,13 +269,13 @@ def outcome(path):
 
 
 def test_no_damaged_file_brings_the_process_down(path):
-    """Cut short, bits flipped, bytes overwritten: a sentence, or recordings that pass every check; nothing else."""
+    """Truncated files, flipped bits, overwritten bytes: the result is a sentence or recordings that pass every check."""
     good = tiny_events.make(path, recordings=8).read_bytes()
-    said = []
+    outcomes = []
     for seed in range(15):
         path.write_bytes(damaged(good, seed))
-        said.append(outcome(path))
-    refused = [sentence for sentence in said if sentence is not None]
+        outcomes.append(outcome(path))
+    refused = [sentence for sentence in outcomes if sentence is not None]
     assert len(refused) >= 6
     assert all(str(path) in sentence for sentence in refused)
 
@@ -310,7 +310,7 @@ HALF = """print('{"names": null, "arrays": {"times": ["<f2", 9]}}', flush=True);
     ],
     ids=["crash", "for ever", "killed", "half a line", "half the data", "no start", "another program"],
 )
-def test_a_reader_that_dies(path, monkeypatch, program, error, message):
+def test_a_reader_process_that_fails_is_reported(path, monkeypatch, program, error, message):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "PROGRAM", path.with_suffix(".py"))
     hdf5.PROGRAM.write_text(program)
@@ -319,7 +319,7 @@ def test_a_reader_that_dies(path, monkeypatch, program, error, message):
 
 
 def test_chatter_before_the_reader_starts_does_not_matter(path, monkeypatch):
-    """As of a sitecustomize module that prints."""
+    """Such as from a sitecustomize module that prints."""
     tiny_events.make(path)
     program = path.with_suffix(".py")
     program.write_text("print('hello')\n" + hdf5.PROGRAM.read_text())
@@ -328,22 +328,22 @@ def test_chatter_before_the_reader_starts_does_not_matter(path, monkeypatch):
     assert hdf5.READY == hdf5_process.READY
 
 
-def test_python_itself_cannot_be_found(path, monkeypatch):
+def test_a_missing_python_executable_is_reported(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr("sys.executable", str(path / "none"))
     with pytest.raises(OSError, match=r"could not be started \(.*train.h5/none.*\). Check that `.*import h5py'` works"):
         hdf5.read(path, UNITS)
 
 
-def test_a_file_that_may_not_be_read(path, monkeypatch):
+def test_a_file_without_read_permission_is_refused(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(PermissionError, match=r"train.h5 may not be read. Ask for permission"):
         hdf5.read(path, UNITS)
 
 
-def test_the_limits_are_set(path, monkeypatch):
-    """A process that wants more time or memory than a file of its size can need is stopped."""
+def test_the_reader_process_limits_its_time_and_memory(path, monkeypatch):
+    """A process is stopped if it needs more time or memory than a file of this size can need."""
     resource = pytest.importorskip("resource")
     limits = {}
     monkeypatch.setattr(resource, "setrlimit", lambda what, values: limits.update({what: values}))
@@ -352,8 +352,8 @@ def test_the_limits_are_set(path, monkeypatch):
     assert limits[resource.RLIMIT_AS][0] == 6_000_000_000
 
 
-def test_a_read_that_never_ends_is_stopped():
-    """Two processor seconds for a file of this size, which is below nothing."""
+def test_an_endless_read_is_stopped_by_the_processor_time_limit():
+    """A negative file size gives a limit of two processor seconds."""
     pytest.importorskip("resource")
     program = f"""
 import sys
@@ -371,8 +371,8 @@ hdf5_process.main()
 
 
 @pytest.mark.parametrize("before", [READY, "import os; "], ids=["reading", "starting"])
-def test_a_reader_that_waits_for_ever(path, monkeypatch, before):
-    """It takes no processor time, so that only the clock can end it."""
+def test_a_reader_that_waits_for_ever_is_stopped_by_the_clock(path, monkeypatch, before):
+    """It uses no processor time, so only the clock can stop it."""
     tiny_events.make(path)
     program = path.with_suffix(".py")
     program.write_text(before + "import time; time.sleep(20)")
@@ -384,14 +384,14 @@ def test_a_reader_that_waits_for_ever(path, monkeypatch, before):
     assert time.monotonic() - began < 10
 
 
-def test_a_large_file_has_more_time(path, monkeypatch):
+def test_a_large_file_gets_more_time(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "SECONDS", 0)
     monkeypatch.setattr(hdf5, "BYTES_A_SECOND", path.stat().st_size / 60)
     assert len(hdf5.read(path, UNITS)) == 20
 
 
-def test_without_h5py(path, monkeypatch):
+def test_without_h5py_the_error_says_how_to_install_it(path, monkeypatch):
     tiny_events.make(path)
     monkeypatch.setattr(hdf5, "find_spec", lambda name: None)
     with pytest.raises(OSError, match=r"needs h5py, which is not installed. Use: pip install 'otpe\[data\]'"):

@@ -1,4 +1,4 @@
-"""SHD, SSC and folders like them: finding files, splits, caches, downloads, and what is said when something is wrong."""
+"""SHD, SSC and similar folders: finding files, splits, caches, downloads, and error messages."""
 
 import hashlib
 import http.server
@@ -24,12 +24,12 @@ def root(tmp_path):
     return tmp_path
 
 
-def kept(root):
+def cache_files(root):
     return sorted(path.name for path in (root / "otpe-cache").iterdir())
 
 
-def test_the_papers_setting(root):
-    """50 bins, counts, the first tenth of the training file for validation; labels, speakers and names kept."""
+def test_default_settings_are_those_of_the_paper(root):
+    """50 bins, counts, the first tenth of the training file for validation, with labels, speakers and names."""
     train, valid, test = (datasets.shd(root, split) for split in ("train", "valid", "test"))
     assert [len(part) for part in (train, valid, test)] == [18, 2, 20]
     assert (train.steps, train.units, train.names) == (50, 700, NAMES)
@@ -40,7 +40,7 @@ def test_the_papers_setting(root):
     np.testing.assert_array_equal(datasets.shd(root, "train", bins=50).frames, train.frames)
 
 
-def test_stratified_validation(root):
+def test_stratified_validation_takes_the_same_share_of_every_class(root):
     held = {seed: Holdout("stratified", 0.4, seed) for seed in (0, 1)}
     first = datasets.shd(root, "valid", validation=held[0])
     np.testing.assert_array_equal(np.bincount(first.labels), [2, 2, 2, 2])
@@ -51,7 +51,7 @@ def test_stratified_validation(root):
     assert np.flatnonzero(held[0].held(np.arange(12) % 2)).tolist() == [1, 4, 6, 11], "equal on any machine"
 
 
-def test_no_validation(root):
+def test_validation_none_leaves_no_validation_split(root):
     assert len(datasets.shd(root, "train", validation="none")) == 20
     with pytest.raises(
         ValueError, match=r"split is 'valid', for which validation='none' .* leave none of 20 recordings"
@@ -65,21 +65,21 @@ def test_ssc_has_a_file_for_each_split(tmp_path):
     assert [len(datasets.ssc(tmp_path, split, 10)) for split in ("train", "valid", "test")] == [8, 9, 10]
 
 
-def test_any_folder_in_this_layout(tmp_path):
+def test_any_folder_in_shd_layout_is_read(tmp_path):
     tiny_events.make(tmp_path / "train.h5")
     tiny_events.zipped(tiny_events.make(tmp_path / "birds_test.h5", recordings=9))
     load = lambda split: datasets.folder(tmp_path, split, 10, units=UNITS)  # noqa: E731
     assert [len(load(split)) for split in ("train", "valid", "test")] == [18, 2, 9]
     tiny_events.make(tmp_path / "valid.h5", recordings=5)
     assert [len(load(split)) for split in ("train", "valid", "test")] == [20, 5, 9]
-    (tmp_path / "v1.0_train.h5").mkdir()  # no file, so it does not count
+    (tmp_path / "v1.0_train.h5").mkdir()  # a folder does not count as a file
     tiny_events.make(tmp_path / "fish-v1.0-test.h5")
     with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-v1.0-test.h5. Expected one"):
         load("test")
 
 
-def test_a_folder_of_a_camera(root):
-    """Units in the order of (P, H, W): one cache for both, and one more where squares are pooled."""
+def test_units_of_a_camera_folder_become_a_grid(root):
+    """Units have the order (P, H, W). Flat and grid share one cache; pooled squares have another."""
     (flat, grid), squares = (
         [datasets.folder(root, "train", 5, units=12), datasets.folder(root, "train", 5, shape=(3, 2, 2))],
         datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2)),
@@ -88,7 +88,7 @@ def test_a_folder_of_a_camera(root):
     np.testing.assert_array_equal(grid.frames, flat.frames.reshape(18, 5, 3, 2, 2))
     np.testing.assert_array_equal(grid.flat().frames, flat.frames)
     np.testing.assert_array_equal(squares.frames[..., 0, 0], grid.frames.sum((3, 4)))
-    assert kept(root) == ["shd_train.h5-12-bins5.npz", "shd_train.h5-3x2x2-bins5-pool2.npz"]
+    assert cache_files(root) == ["shd_train.h5-12-bins5.npz", "shd_train.h5-3x2x2-bins5-pool2.npz"]
     again = datasets.folder(root, "train", Binning(5, pool=2), shape=(3, 2, 2))
     np.testing.assert_array_equal(again.frames, squares.frames)
     assert datasets.folder(root, "train", 5, units=12, shape=(3, 4)).shape == (3, 4)
@@ -104,23 +104,23 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize(("settings", "message"), FOLDERS, ids=[str(settings) for settings, _ in FOLDERS])
-def test_shapes_that_a_folder_cannot_have(root, settings, message):
+def test_invalid_shapes_of_a_folder_are_refused(root, settings, message):
     with pytest.raises(ValueError, match=message):
         datasets.folder(root, **settings)
     assert not (root / "otpe-cache").exists()
 
 
-def test_padded_steps_of_fixed_time(root):
+def test_bins_of_a_fixed_duration_are_padded(root):
     data = datasets.shd(root, "test", Binning(dt=0.05, binary=True, pool=70))
     batch = data.batch(0, 0, 6)
     assert batch.spikes.shape == (data.steps, 6, 10)
     assert int(data.lengths.max()) == data.steps > int(data.lengths.min())
-    assert int((batch.spikes.sum(2) * ~batch.mask).sum()) == 0, "nothing in the padding"
+    assert int((batch.spikes.sum(2) * ~batch.mask).sum()) == 0, "the padding is empty"
 
 
 def test_the_second_start_reads_the_cache(root, monkeypatch):
     first = datasets.shd(root, "train")
-    assert kept(root) == ["shd_train.h5-700-bins50.npz"]
+    assert cache_files(root) == ["shd_train.h5-700-bins50.npz"]
     monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
     again = datasets.shd(root, "train")
     for one, other in zip(
@@ -142,7 +142,7 @@ def test_other_settings_have_other_caches(root):
         datasets.shd(root, "test", bins)
     datasets.shd(root, "test", 10, keep_empty=True)
     datasets.folder(root, "test", 10, units=np.int64(20))
-    assert [name.removeprefix("shd_test.h5-").removesuffix(".npz") for name in kept(root)] == [
+    assert [name.removeprefix("shd_test.h5-").removesuffix(".npz") for name in cache_files(root)] == [
         "20-bins10", "700-bins10-binary", "700-bins10-drop", "700-bins10-empty", "700-bins10-pool2", "700-bins10",
         "700-dt0.1", "700-dt0.1x3",
     ]  # fmt: skip
@@ -160,12 +160,12 @@ def test_a_changed_file_is_read_anew(root):
     ids=["cut", "overwritten", "empty"],
 )
 def test_a_damaged_cache_is_made_anew(root, damage):
-    wanted = datasets.shd(root, "test")
+    expected = datasets.shd(root, "test")
     cache = root / "otpe-cache" / "shd_test.h5-700-bins50.npz"
     cache.write_bytes(damage(cache.read_bytes()))
     with pytest.warns(UserWarning, match=r"shd_test.h5-700-bins50.npz cannot be read .* and is made anew"):
-        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
-    np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
+    np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
 
 
 WRONG = {
@@ -188,7 +188,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_cache_whose_arrays_do_not_fit_is_made_anew(root, wrong, monkeypatch):
-    """One with the right stamp."""
+    """Even one with the correct stamp."""
     write, binning = cache.write, Binning(dt=0.1, steps=5, pool=70)
     monkeypatch.setattr(cache, "write", lambda *rest: (WRONG[wrong](rest[-1]), write(*rest)))
     monkeypatch.setattr(heidelberg, "_recordings", lambda arrays: None)
@@ -199,13 +199,13 @@ def test_a_cache_whose_arrays_do_not_fit_is_made_anew(root, wrong, monkeypatch):
     assert len(heidelberg.load(root / "shd_test.h5", 700, binning).labels) == 20
 
 
-def test_a_read_only_folder_is_left_alone(root, monkeypatch, tmp_path_factory):
+def test_a_read_only_folder_is_read_without_a_cache(root, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path_factory.mktemp("mine")))
     root.chmod(0o555)
     try:
-        wanted = datasets.shd(root, "test")
+        expected = datasets.shd(root, "test")
         monkeypatch.setattr(hdf5, "read", lambda *_, **__: pytest.fail("read again"))
-        np.testing.assert_array_equal(datasets.shd(root, "test").frames, wanted.frames)
+        np.testing.assert_array_equal(datasets.shd(root, "test").frames, expected.frames)
         assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
     finally:
         root.chmod(0o755)
@@ -221,7 +221,7 @@ def test_a_bad_file_leaves_no_cache_behind(root):
     assert sorted(path.name for path in root.iterdir()) == ["shd_test.h5", "shd_train.h5"]
 
 
-def test_missing_files_and_folders(tmp_path):
+def test_missing_files_and_folders_are_reported(tmp_path):
     with pytest.raises(
         FileNotFoundError,
         match=r"shd_train.h5 is not there, nor its .zip. Fetch it with `otpe data shd --root .* --download`",
@@ -244,7 +244,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(s) for s, _ in BAD])
-def test_bad_settings(root, settings, message):
+def test_bad_settings_are_refused(root, settings, message):
     with pytest.raises(ValueError, match=message):
         datasets.shd(root, **settings)
     assert not (root / "otpe-cache").exists()
@@ -255,7 +255,7 @@ def test_bad_settings(root, settings, message):
 
 @pytest.fixture
 def server(tmp_path_factory, monkeypatch):
-    """A server on this machine in place of the official one, with small files of the same names."""
+    """A local server in place of the official one, with small files of the same names."""
     shelf = tmp_path_factory.mktemp("server")
     for split in ("train", "test"):
         tiny_events.zipped(tiny_events.make(shelf / f"shd_{split}.h5"))
@@ -271,18 +271,18 @@ def server(tmp_path_factory, monkeypatch):
         running.shutdown()
 
 
-def test_download(server, tmp_path):
+def test_download_fetches_only_the_files_needed(server, tmp_path):
     root = tmp_path / "new"
     data = datasets.shd(root, "train", 10, download=True)
     assert len(data) == 18
     assert (root / "shd_train.h5.zip").read_bytes() == (server / "shd_train.h5.zip").read_bytes()
-    assert not (root / "shd_test.h5.zip").exists(), "only what is needed"
+    assert not (root / "shd_test.h5.zip").exists(), "only the file that is needed"
     (server / "shd_train.h5.zip").unlink()
     assert len(datasets.shd(root, "valid", 10, download=True)) == 2
     assert download.fetch("shd", "train", root) == root / "shd_train.h5.zip"
 
 
-def test_a_download_that_arrives_damaged(server, tmp_path):
+def test_a_damaged_download_is_refused_and_removed(server, tmp_path):
     content = bytearray((server / "shd_train.h5.zip").read_bytes())
     content[100] ^= 1
     (server / "shd_train.h5.zip").write_bytes(content)
@@ -293,15 +293,15 @@ def test_a_download_that_arrives_damaged(server, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_download_that_fails(server, tmp_path):
+def test_a_failed_download_says_what_to_do(server, tmp_path):
     (server / "shd_train.h5.zip").unlink()
     with pytest.raises(OSError, match=r"shd_train.h5.zip could not be fetched into .*404.* download it in a browser"):
         datasets.shd(tmp_path, download=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_never_overwritten(server, tmp_path):
-    """Somebody's own file under the official name: used as it is, but not passed off, and not replaced."""
+def test_existing_files_are_never_overwritten(server, tmp_path):
+    """A user's file with the official name is used, but not called official and not replaced."""
     mine = tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=30))
     content = mine.read_bytes()
     assert len(datasets.shd(tmp_path, validation="none")) == 30
@@ -314,21 +314,21 @@ def test_what_is_there_is_never_overwritten(server, tmp_path):
     assert mine.read_bytes() == content
 
 
-def test_a_download_whose_place_is_taken(server, tmp_path):
-    """By a pipe, which would make us wait, or by a folder."""
+def test_a_download_does_not_replace_a_pipe_or_folder(server, tmp_path):
+    """A pipe (which would make us wait) or a folder has the name of the file."""
     (tmp_path / "shd_train.h5.zip").mkdir()
     with pytest.raises(OSError, match=r"shd_train.h5.zip is there, but is no file. Move it away, or name another fol"):
         datasets.shd(tmp_path, download=True)
 
 
-def test_offline(server, tmp_path, monkeypatch):
+def test_offline_mode_refuses_to_download(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_OFFLINE", "1")
     with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids to fetch it"):
         datasets.shd(tmp_path, download=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_pooch(server, tmp_path, monkeypatch):
+def test_without_pooch_the_error_says_how_to_install_it(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "find_spec", lambda name: None)
     with pytest.raises(
         OSError, match=r"downloading needs pooch, which is not installed. Use: pip install 'otpe\[data\]'"
@@ -336,18 +336,18 @@ def test_without_pooch(server, tmp_path, monkeypatch):
         datasets.shd(tmp_path, download=True)
 
 
-def test_the_official_hashes():
-    """As published; a typing error here would refuse every good file."""
+def test_the_hashes_are_those_published():
+    """A typing error in a hash would refuse every valid file."""
     for source in download.SOURCES.values():
         assert all(len(md5) == 32 and int(md5, 16) for md5 in source.md5.values())
     assert download.SOURCES["shd"].md5["test"] == "1503a5064faa34311c398fb0a1ed0a6f"
 
 
-# The spoken digits themselves, where they are at hand
+# The real spoken digits, if they are available
 
 
 @pytest.mark.skipif(heidelberg.find(REAL, "shd_test") is None, reason="set OTPE_SHD to a folder with shd_test.h5")
-def test_spoken_digits():
+def test_real_recordings_of_spoken_digits_are_read():
     from tonic.transforms import ToFrame
 
     path = heidelberg.find(REAL, "shd_test")
@@ -360,8 +360,8 @@ def test_spoken_digits():
     events = hdf5.read(path, 700)
     for i in range(0, len(data), 50):
         times, units = events.recording(i)
-        made = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
-        made["t"], made["x"] = times * 1e6, units
-        np.testing.assert_array_equal(data.frames[i], ToFrame(sensor_size=(700, 1, 1), n_time_bins=50)(made)[:, 0])
+        packed = np.zeros(len(times), [("t", int), ("x", int), ("p", int)])
+        packed["t"], packed["x"] = times * 1e6, units
+        np.testing.assert_array_equal(data.frames[i], ToFrame(sensor_size=(700, 1, 1), n_time_bins=50)(packed)[:, 0])
     whole = datasets.shd(REAL, "test")
     assert int(np.asarray(whole.frames).sum(dtype=np.int64)) == events.starts[-1]

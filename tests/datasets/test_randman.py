@@ -1,4 +1,4 @@
-"""Randman: the formula, the protocols, and what the paper says of its spikes."""
+"""Randman: the formula, the protocols, and the properties of spikes that the paper states."""
 
 import hashlib
 from functools import partial
@@ -19,16 +19,16 @@ KEY = jax.random.key(1)
 
 @pytest.fixture(scope="module")
 def paper():
-    """One manifold of the paper's kind: 50 units, 3 dimensions, 1,000 terms."""
+    """One manifold as in the paper: 50 units, 3 dimensions, 1,000 terms."""
     return datasets.randman("time", classes=1)
 
 
-def test_look_up_is_the_formula_but_for_the_error_of_straight_lines(paper):
-    """Between points h apart a sine of amplitude w and frequency ω is off by w·(ωh)²·t(1−t)/2, in the mean w·(ωh)²/√240."""
+def test_look_up_equals_the_formula_within_the_interpolation_error(paper):
+    """Interpolating a sine (amplitude w, frequency ω) between points h apart errs by w·(ωh)²·t(1−t)/2, rms w·(ωh)²/√240."""
     k = manifolds.coefficients(0, 0, 50, 3, 1.0)
     x = np.random.default_rng(0).random((2000, 3))
     one = manifolds.Coefficients(*(part[:1] for part in k))
-    wanted = np.stack(
+    formula = np.stack(
         [
             manifolds.direct(manifolds.Coefficients(*(p[:, d : d + 1] for p in one)), x[:, d : d + 1], 1.0)[:, 0]
             for d in range(3)
@@ -40,18 +40,18 @@ def test_look_up_is_the_formula_but_for_the_error_of_straight_lines(paper):
     f = np.arange(1000)
     off = one.a / (f + 2) * (2 * np.pi * f * one.b / manifolds.GRID) ** 2
     expected = np.sqrt((off**2).sum(-1) / 240)[0]
-    error = given - wanted
+    error = given - formula
     np.testing.assert_allclose(np.sqrt((error**2).mean(1)), expected, rtol=0.15)
-    assert (expected / np.ptp(wanted, axis=1)).max() < 2e-4
+    assert (expected / np.ptp(formula, axis=1)).max() < 2e-4
 
 
 @pytest.mark.parametrize("standardize", ["batch", "fixed"])
-def test_several_draws_in_one_dataset_are_those_of_each_seed(standardize):
+def test_several_draws_in_one_dataset_equal_the_draws_of_each_seed(standardize):
     several = small("rate", seed=(4, 7), standardize=standardize)
     for number, seed in enumerate((4, 7)):
-        wanted = small("rate", seed=seed, standardize=standardize).sample(KEY, 16)
+        expected = small("rate", seed=seed, standardize=standardize).sample(KEY, 16)
         for given in (several.on(number), jax.jit(lambda k: several.on(k))(number)):
-            jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), wanted)
+            jax.tree.map(np.testing.assert_array_equal, given.sample(KEY, 16), expected)
     jax.tree.map(np.testing.assert_array_equal, several.sample(KEY, 16), several.on(0).sample(KEY, 16))
     assert several.names == ("manifold 0", "manifold 1", "manifold 2")
     with pytest.raises(ValueError, match="draw is 2, expected a whole number from 0"):
@@ -67,8 +67,8 @@ def test_tables_are_exact_on_their_points(paper):
     np.testing.assert_allclose(np.prod(paper.tables[0][:, points], axis=0), manifolds.direct(k, x, 1.0), atol=1e-6)
 
 
-def test_the_formula_itself():
-    """Once more, term by term, for one unit and one point."""
+def test_the_formula_equals_a_term_by_term_sum():
+    """Computes the formula again, term by term, for one unit and one point."""
     k = manifolds.coefficients(4, 2, 3, 2, 2.0)
     x, product = (0.3, 0.9), 1.0
     for d in range(2):
@@ -83,12 +83,12 @@ def test_the_formula_itself():
 
 
 @pytest.mark.parametrize(("alpha", "terms"), [(0.001, 1000), (1.0, 1000), (1.5, 100), (2.0, 32), (3.0, 10), (10.0, 2)])
-def test_cutoff(alpha, terms):
+def test_the_cutoff_sets_the_number_of_terms(alpha, terms):
     assert manifolds.cutoff(alpha) == terms
 
 
 def test_manifolds_are_equal_on_any_machine():
-    """The coefficients bit for bit: this hash was taken once, elsewhere."""
+    """The coefficients are equal bit for bit: this hash was computed once on another machine."""
     k = manifolds.coefficients(7, 3, 5, 2, 2.0)
     assert (
         hashlib.sha256(b"".join(part.tobytes() for part in k)).hexdigest()
@@ -97,7 +97,7 @@ def test_manifolds_are_equal_on_any_machine():
     assert k.a[1, 1, 1] == 0.2564442758440161
 
 
-def test_more_classes_leave_the_first_ones_as_they_are():
+def test_more_classes_do_not_change_the_first_ones():
     np.testing.assert_array_equal(small(classes=2).tables, small(classes=3).tables[:2])
     assert not np.array_equal(small(seed=1).tables, small(seed=0).tables)
 
@@ -113,7 +113,7 @@ def test_t_randman_has_one_spike_per_unit():
 
 
 @pytest.mark.parametrize("steps", [1, 32, 150])
-def test_r_randman_has_as_many_spikes_as_its_values_say(steps):
+def test_spike_counts_of_r_randman_follow_the_values(steps):
     data = small("rate", steps=steps, standardize="fixed")
     values, _ = data.values(KEY, 30)
     spikes, _ = data.sample(KEY, 30)
@@ -122,8 +122,8 @@ def test_r_randman_has_as_many_spikes_as_its_values_say(steps):
     np.testing.assert_array_equal(spikes.sum(0), np.minimum(np.floor(np.asarray(values) * steps) + 1, steps))
 
 
-def test_rates_are_shuffled_fairly():
-    """Every step as often as any other, for each sample and unit on its own."""
+def test_spikes_of_r_randman_are_uniform_over_time():
+    """Every step is equally likely, independently for each sample and unit."""
     data = small("rate", standardize="fixed", steps=40)
     spikes = np.concatenate([np.asarray(data.sample(key, 500).spikes) for key in jax.random.split(KEY, 6)], axis=1)
     per_step = spikes.sum((1, 2))
@@ -132,8 +132,8 @@ def test_rates_are_shuffled_fairly():
     assert not np.array_equal(half[:, 0, 0], half[:, 0, 1])
 
 
-def test_the_authors_protocol():
-    """Each unit of each class reaches 0 and 1 within the points that are drawn, and 120 of 120 kept shows all of them."""
+def test_the_standardised_protocol_of_the_authors():
+    """Each unit of each class reaches 0 and 1 within the drawn points. A batch of 120 shows all 120 points."""
     values, labels = small("time").values(KEY, 3 * 40)
     values, labels = np.asarray(values), np.asarray(labels)
     np.testing.assert_array_equal(np.bincount(labels), 40)
@@ -142,18 +142,18 @@ def test_the_authors_protocol():
         np.testing.assert_array_equal(values[labels == label].max(0), 1)
 
 
-def test_fixed_extremes_do_not_move():
-    """A point has the same value whatever else is drawn: the 1,000th of the table, or of another batch."""
+def test_with_fixed_extremes_values_do_not_depend_on_the_batch():
+    """The value of a point does not depend on the other points drawn, neither in the table nor in another batch."""
     data = small("time", standardize="fixed")
     values, labels = data.values(KEY, 200)
     x = jax.random.uniform(jax.random.split(jax.random.split(KEY)[0])[0], (200, 2), jnp.float32)
     raw = jax.vmap(look_up, (None, 0, 0))(data.tables, labels, x)
-    wanted = np.clip((raw - data.low[labels]) / (data.high[labels] - data.low[labels]), 0, 1)
-    np.testing.assert_allclose(values, wanted, atol=1e-6)
+    expected = np.clip((raw - data.low[labels]) / (data.high[labels] - data.low[labels]), 0, 1)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
     assert ((values == 0) | (values == 1)).mean() < 0.2
 
 
-def test_a_key_decides_everything():
+def test_the_key_decides_the_whole_batch():
     data = small("rate")
     for batch in (data.sample, data.values):
         a, b, other = batch(KEY, 8), batch(KEY, 8), batch(jax.random.key(2), 8)
@@ -161,7 +161,7 @@ def test_a_key_decides_everything():
         assert not np.array_equal(jax.tree.leaves(a)[0], jax.tree.leaves(other)[0])
 
 
-def test_inside_jit_scan_and_vmap():
+def test_sampling_works_inside_jit_scan_and_vmap():
     data = small("time")
 
     @jax.jit
@@ -185,14 +185,14 @@ def test_tables_are_arguments_not_constants():
     assert len(argument) < data.tables.size < len(constant)
 
 
-def test_tables_are_made_once_and_kept(tmp_path, monkeypatch):
+def test_tables_are_made_once_and_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path))
     make = partial(manifolds.tables, 11, 1, 2, 1, 3.0)
     first = make()
-    (kept,) = tmp_path.iterdir()
+    (cached,) = tmp_path.iterdir()
     monkeypatch.setattr(manifolds, "tabulate", lambda *_: pytest.fail("made again"))
     np.testing.assert_array_equal(make(), first)
-    kept.write_bytes(kept.read_bytes()[:-200])
+    cached.write_bytes(cached.read_bytes()[:-200])
     monkeypatch.undo()
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path))
     with pytest.warns(UserWarning, match="cannot be read .* made anew"):
@@ -200,7 +200,7 @@ def test_tables_are_made_once_and_kept(tmp_path, monkeypatch):
     np.testing.assert_array_equal(make(), first)
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_gives_a_warning(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="cannot be written"):
@@ -208,7 +208,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(tmp_path, monkeypat
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-def test_home_of_the_cache(monkeypatch, tmp_path):
+def test_the_folder_of_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("OTPE_CACHE", "~/mine")
     assert "~" not in str(cache.home())
     monkeypatch.delenv("OTPE_CACHE")
@@ -232,12 +232,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(s) for s, _ in BAD])
-def test_bad_settings(settings, message):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         small(**settings)
 
 
-def test_bad_batches():
+def test_invalid_batch_sizes_and_keys_are_refused():
     with pytest.raises(
         ValueError, match=r"batch is 121, expected at most 120: that many points are drawn .* 40 of each"
     ):

@@ -1,4 +1,4 @@
-"""Moving shapes: events against the shapes that make them, what a label can and cannot be told from, and settings."""
+"""Moving shapes: events equal the moving edges, which data reveals the label and which does not, and settings."""
 
 from dataclasses import replace
 
@@ -15,30 +15,30 @@ SIZE = 34
 
 
 def drawn(batch=64, key=KEY, **settings):
-    """Spikes [T, B, 2, H, W], labels and scenes of a data set without noise, in numpy."""
+    """Return spikes [T, B, 2, H, W], labels and scenes of a dataset without noise, in numpy."""
     data = moving_shapes(**{"size": SIZE, "time_steps": 20, "noise": 0, **settings})
     spikes, labels = data.sample(key, batch)
     return np.asarray(spikes, int), np.asarray(labels), jax.tree.map(np.asarray, data.scenes(key, batch))
 
 
 def around(pixels, centre, size=SIZE):
-    """From a centre to pixels, the short way around the grid."""
+    """Vectors from a centre to pixels, on the shortest way around the periodic grid."""
     return (pixels - centre + size / 2) % size - size / 2
 
 
 def events(lit):
-    """What gets darker and what gets brighter [T, 2, ...], of pixels that are lit or not [T + 1, ...]."""
+    """Pixels that get darker and brighter [T, 2, ...], from pixels that are lit or not [T + 1, ...]."""
     return np.stack([lit[:-1] & ~lit[1:], lit[1:] & ~lit[:-1]], 1)
 
 
 def mean_place(counts, axis):
-    """Mean place of events [..., H, W] along an axis of a grid that is a circle: the direction of a mean vector."""
+    """Mean position of events [..., H, W] along a periodic axis: the direction of the mean vector."""
     angle = 2 * np.pi * np.arange(SIZE) / SIZE
     along = counts.sum(-2 if axis == 0 else -1)
     return np.angle(along @ np.exp(1j * angle)) * SIZE / (2 * np.pi)
 
 
-def test_a_seed_and_a_step_decide_everything():
+def test_the_seed_and_the_step_decide_the_whole_batch():
     data = moving_shapes(size=12, time_steps=5, noise=0.01)
     first, same, others = data.batch(3, 7, 6), data.batch(3, 7, 6), (data.batch(3, 8, 6), data.batch(4, 7, 6))
     np.testing.assert_array_equal(first.spikes, same.spikes)
@@ -62,16 +62,16 @@ def test_labels_are_balanced(label, classes):
 
 
 def test_events_are_where_the_light_changes():
-    """Each pixel of each step again, one shape at a time, by rules that are written as one would draw them."""
+    """Computes each pixel of each step again, one shape at a time, from the edges of the shape."""
     spikes, _, scenes = drawn(40)
-    edges = {"square": (0, 90, 180, 270), "triangle": (30, 150, 270)}  # in which direction each edge looks
+    edges = {"square": (0, 90, 180, 270), "triangle": (30, 150, 270)}  # the outward direction of each edge
     for i in range(40):
         kind, time = shapes.KINDS[scenes.kind[i]], np.arange(21)
         centre = scenes.start[:, i, None] + time * scenes.velocity[:, i, None]
         x = around(np.arange(SIZE)[None, None, :], centre[0][:, None, None]) / scenes.radius[i]
         y = around(np.arange(SIZE)[None, :, None], centre[1][:, None, None]) / scenes.radius[i]
-        z = (x + 1j * y) * np.exp(-1j * scenes.turn[i])  # the shape, turned back
-        if kind in edges:  # on the near side of every edge
+        z = (x + 1j * y) * np.exp(-1j * scenes.turn[i])  # rotated into the frame of the shape
+        if kind in edges:  # inside of every edge
             distance = np.cos(np.pi / len(edges[kind]))
             covered = np.all([(z * np.exp(-1j * np.deg2rad(way))).real < distance for way in edges[kind]], axis=0)
         elif kind == "cross":
@@ -80,7 +80,7 @@ def test_events_are_where_the_light_changes():
         else:
             covered = (abs(z) < 1) & ((abs(z) ** 2 > 0.3) | (kind == "disc"))
         wrong = (spikes[:, i] != events(covered == scenes.bright[i])).sum()
-        assert wrong <= 4, f"{kind}: {wrong} of {spikes[:, i].sum()} events, of which only those on an edge may differ"
+        assert wrong <= 4, f"{kind}: {wrong} of {spikes[:, i].sum()} events. Only pixels on an edge may differ"
 
 
 def test_events_move_along_the_labelled_direction():
@@ -89,17 +89,19 @@ def test_events_move_along_the_labelled_direction():
     moved = [around(mean_place(both[-5:].sum(0), a) - mean_place(both[:5].sum(0), a), 0) for a in (0, 1)]
     way = labels * np.pi / 4
     np.testing.assert_allclose(np.hypot(*scenes.velocity) * np.stack([np.cos(way), np.sin(way)]), scenes.velocity, atol=1e-5)  # fmt: skip
-    right = np.hypot(*scenes.velocity) * 15 < SIZE / 2 - 2  # further, and the short way around is the other one
+    right = (
+        np.hypot(*scenes.velocity) * 15 < SIZE / 2 - 2
+    )  # if it moves further, the shortest way is in the other direction
     assert right.sum() > 30
     np.testing.assert_allclose(np.array(moved)[:, right], 15 * scenes.velocity[:, right], atol=1.5)
 
 
-def test_what_gets_brighter_is_ahead_of_a_bright_shape_and_behind_a_dark_one():
+def test_on_events_are_ahead_of_bright_shapes_and_behind_dark_ones():
     spikes, labels, scenes = drawn(64)
     off, on = (spikes[:, :, channel].sum(0) for channel in (0, 1))
     one = drawn(64, time_steps=1)[0]
     ahead = [around(mean_place(one[0, :, 1], a), mean_place(one[0, :, 0], a)) for a in (0, 1)]
-    seen = one[0].any((2, 3)).all(1)  # with events of both kinds in this step
+    seen = one[0].any((2, 3)).all(1)  # steps with events of both kinds
     along = sum(place * np.cos(labels * np.pi / 4 - turn) for place, turn in zip(ahead, (0, np.pi / 2), strict=True))
     assert seen.sum() > 40
     assert ((along > 0) == scenes.bright)[seen].mean() > 0.97
@@ -108,18 +110,18 @@ def test_what_gets_brighter_is_ahead_of_a_bright_shape_and_behind_a_dark_one():
 
 
 @pytest.mark.parametrize("label", ["direction", "shape"])
-def test_backwards_in_the_other_contrast_it_is_the_opposite_direction(label):
-    """So no frame alone, nor their sum, tells a direction from its opposite."""
+def test_time_reversal_with_inverted_contrast_reverses_the_direction(label):
+    """So neither a single frame nor the sum of frames reveals the sign of the direction."""
     data = moving_shapes(label, size=SIZE, time_steps=20, noise=0)
     scenes = data.scenes(KEY, 32)
     opposite = scenes._replace(start=scenes.start + 20 * scenes.velocity, velocity=-scenes.velocity)
     bright, dark = (np.asarray(shapes._covered(data, each)) == lit for each, lit in ((scenes, True), (opposite, False)))
     differing = events(bright) != events(dark)[::-1]
-    assert differing.sum() < 1e-3 * events(bright).sum(), "but for rounding at edges"
+    assert differing.sum() < 1e-3 * events(bright).sum(), "except for rounding at edges"
 
 
 def test_two_frames_tell_the_direction():
-    """By where the events of a sample went from its first half to its second one: a reader that does not learn."""
+    """A decoder without learning: how the mean event position moves from the first half to the second."""
     spikes, labels, _ = drawn(256, time_steps=16)
     halves = [spikes[part].sum((0, 2)) for part in (slice(0, 8), slice(8, 16))]
     x, y = (around(mean_place(halves[1], a), mean_place(halves[0], a)) for a in (0, 1))
@@ -134,7 +136,7 @@ def test_slow_motion_gives_events_too():
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.3])
-def test_noise_has_its_rate_and_leaves_the_shapes_as_they_are(noise):
+def test_noise_has_its_rate_and_does_not_change_the_shapes(noise):
     data = moving_shapes(size=16, time_steps=30, noise=noise)
     pure = replace(data, noise=0.0).sample(KEY, 40).spikes
     noisy = data.sample(KEY, 40).spikes
@@ -146,7 +148,7 @@ def test_noise_has_its_rate_and_leaves_the_shapes_as_they_are(noise):
     np.testing.assert_allclose(per_step, noise, atol=5 * np.sqrt(noise / silent[0].sum()))
 
 
-def test_inside_jit_scan_and_vmap():
+def test_sampling_works_inside_jit_scan_and_vmap():
     data = moving_shapes(size=12, time_steps=4, noise=0.01)
 
     @jax.jit
@@ -162,7 +164,7 @@ def test_inside_jit_scan_and_vmap():
     np.testing.assert_array_equal(together.spikes[1, 2], data.batch(6, 2, 6).spikes)
 
 
-def test_a_network_of_dense_layers_takes_it_flat():
+def test_a_dense_network_takes_the_flat_dataset():
     data = moving_shapes(size=12, time_steps=4)
     flat = data.flat()
     batch = flat.sample(KEY, 3)
@@ -191,12 +193,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=[str(settings) for settings, _ in BAD])
-def test_bad_settings(settings, message):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         moving_shapes(**settings)
 
 
-def test_bad_batches():
+def test_invalid_batch_sizes_and_keys_are_refused():
     data = moving_shapes()
     with pytest.raises(ValueError, match="batch is 0, expected a whole number above 0"):
         data.sample(KEY, 0)

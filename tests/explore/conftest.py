@@ -10,13 +10,13 @@ from otpe.lab.explore import reading, statistics
 
 @pytest.fixture
 def plain(monkeypatch):
-    """No pictures, which take time."""
+    """Draw no figures: they take time."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 @pytest.fixture
 def tiny_randman(monkeypatch, tmp_path):
-    """Manifolds whose tables are made at once."""
+    """Use manifolds with small tables."""
     monkeypatch.setenv("OTPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(
         reading, "randman", lambda *a, **k: randman(*a, **k, classes=3, units=6, dims=1, steps=7, alpha=3, points=50)

@@ -20,31 +20,31 @@ from otpe.lab.explore import explore, reading, statistics
 from otpe.lab.settings import DataConfig
 
 
-def test_a_folder_from_end_to_end(tmp_path, monkeypatch, capsys):
+def test_a_folder_is_summarised_from_end_to_end(tmp_path, monkeypatch, capsys):
     write(tmp_path / "in" / "my_test.h5", times=TIMES[:1], units=UNITS[:1], labels=[1], speakers=[9])
     pack(write(tmp_path / "in" / "my_train.h5"))
     out = tmp_path / "new" / "folder"
     args = ["data", "folder", "--root", str(tmp_path / "in"), "--units", "8", "--bins", "2", "--out", str(out)]
     assert cli.main(args) == 0
-    said = capsys.readouterr()
-    assert (out / "folder-001.txt").read_text() in said.out
-    assert f"Reading {tmp_path / 'in' / 'my_train.h5.zip'}" in said.err
+    output = capsys.readouterr()
+    assert (out / "folder-001.txt").read_text() in output.out
+    assert f"Reading {tmp_path / 'in' / 'my_train.h5.zip'}" in output.err
     for kind in ("rasters", "rates"):
         assert (out / f"folder-001-{kind}.png").read_bytes().startswith(b"\x89PNG")
-        assert f"folder-001-{kind}.png" in said.out
-    kept = (out / "folder-001.json").read_text()
-    assert [split["name"] for split in json.loads(kept)["splits"]] == ["train", "test"]
+        assert f"folder-001-{kind}.png" in output.out
+    first = (out / "folder-001.json").read_text()
+    assert [split["name"] for split in json.loads(first)["splits"]] == ["train", "test"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert cli.main([*args, "--bins", "1"]) == 0
-    assert (out / "folder-001.json").read_text() == kept, "old numbers stay"
+    assert (out / "folder-001.json").read_text() == first, "earlier results stay"
     assert read(out, "folder-002")["config"]["bins"] == 1
-    assert not list(out.glob(".*")), "nothing half-written is left"
+    assert not list(out.glob(".*")), "no half-written file remains"
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["my_test.h5", "my_train.h5.zip"], (
-        "data is left alone"
+        "the data folder is unchanged"
     )
 
 
-def test_every_number_by_hand(tmp_path, plain):
+def test_every_number_equals_a_count_by_hand(tmp_path, plain):
     write(tmp_path / "train.h5")
     assert explore.prepare(replace(FOLDER, root=tmp_path, out=tmp_path / "out", bins=2))() == 0
     (split,) = read(tmp_path / "out")["splits"]
@@ -62,7 +62,7 @@ def test_every_number_by_hand(tmp_path, plain):
         "spikes": 9,
         "spikes_per_recording": {"min": 2, "median": 3.0, "max": 4},
         "duration": {"min": 0.5, "median": 0.5, "max": float(np.float16(1.2)) - float(np.float16(0.2))},
-        # entries not zero, of 2 × 8: units 0 (twice), 1 and 7; unit 3 in both steps; units 0, 6 and 7
+        # non-zero entries of 2 × 8: units 0 (twice), 1 and 7; unit 3 in both steps; units 0, 6 and 7
         "frames": {
             "steps": 2, "units": 8, "shape": [8], "steps_per_recording": None, "zeros": 1 - 8 / 48, "mean": 9 / 48,
             "mean_where_not_zero": 9 / 8, "largest": 2, "spikes_left_out": 0,
@@ -84,18 +84,22 @@ def test_frames_are_counted_as_training_gets_them(binning, at_once, monkeypatch)
     starts = np.array([0, 30, 33, 33, 90])
     events = Events(rng.random(90), rng.integers(0, 8, 90), starts, np.zeros(4, np.int32), None, ("a",))
     whole = frames(events, 8, binning)
-    found = reading._framed(events, 8, binning, "here")
+    read_frames = reading._framed(events, 8, binning, "here")
     every = frames(events, 8, replace(binning, binary=False)).counts.sum()
     counts = whole.counts
-    assert (found.steps, found.units) == counts.shape[1:]
-    assert (found.nonzero, found.total, found.largest) == (np.count_nonzero(counts), counts.sum(), counts.max())
-    assert found.left_out == 90 - every
-    assert (found.lengths is None) == (whole.lengths is None)
+    assert (read_frames.steps, read_frames.units) == counts.shape[1:]
+    assert (read_frames.nonzero, read_frames.total, read_frames.largest) == (
+        np.count_nonzero(counts),
+        counts.sum(),
+        counts.max(),
+    )
+    assert read_frames.left_out == 90 - every
+    assert (read_frames.lengths is None) == (whole.lengths is None)
     if whole.lengths is not None:
-        assert found.lengths.tolist() == whole.lengths.tolist()
+        assert read_frames.lengths.tolist() == whole.lengths.tolist()
 
 
-def test_mean_spikes_and_durations(monkeypatch):
+def test_mean_spikes_and_durations_equal_a_count_by_hand(monkeypatch):
     monkeypatch.setattr(statistics, "AT_ONCE", 2)
     starts = np.array([0, 2, 2, 5])
     events = Events(
@@ -110,7 +114,7 @@ def test_mean_spikes_and_durations(monkeypatch):
     assert statistics.durations(events).tolist() == [2, 0, 5]
 
 
-def test_recordings_without_spikes(tmp_path, plain, capsys):
+def test_recordings_without_spikes_need_keep_empty(tmp_path, plain, capsys):
     write(tmp_path / "train.h5", times=[[], [0.0, 1.0], []], units=[[], [1, 2], []])
     args = ["data", "folder", "--units", "8", "--root", str(tmp_path), "--out", str(tmp_path / "out"), "--bins", "2"]
     assert cli.main(args) == 2
@@ -120,16 +124,16 @@ def test_recordings_without_spikes(tmp_path, plain, capsys):
     assert split["spikes_per_recording"] == {"min": 0, "median": 0.0, "max": 2}
 
 
-def test_randman_from_end_to_end(tmp_path, tiny_randman, capsys):
+def test_randman_is_summarised_from_end_to_end(tmp_path, tiny_randman, capsys):
     out = tmp_path / "out"
     assert (
         cli.main(["data", "t-randman", "--seed", "3", "--standardize", "fixed", "--samples", "2", "--out", str(out)])
         == 0
     )
-    said = capsys.readouterr().out
-    assert "manifolds of seed 3, values standardised by fixed extremes; 3 mini-batches of 20" in said
-    assert "time steps, first to last spike" in said
-    assert "Samples of each class" in said
+    output = capsys.readouterr().out
+    assert "manifolds of seed 3, values standardised by fixed extremes; 3 mini-batches of 20" in output
+    assert "time steps, first to last spike" in output
+    assert "Samples of each class" in output
     (split,) = read(out, "t-randman-001")["splits"]
     assert (split["recordings"], split["frames"]["steps"], split["frames"]["units"]) == (60, 7, 6)
     assert split["spikes_per_recording"] == {"min": 6, "median": 6.0, "max": 6}
@@ -149,8 +153,8 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
 
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")
-def test_real_recordings(tmp_path, plain):
-    """Of the folder that OTPE_SHD names, official or made anew."""
+def test_real_recordings_are_summarised(tmp_path, plain):
+    """Recordings in the folder that OTPE_SHD names, official or regenerated."""
     assert explore.prepare(DataConfig("shd", root=Path(os.environ["OTPE_SHD"]), out=tmp_path))() == 0
     train, test = read(tmp_path, "shd-001")["splits"]
     for split in (train, test):

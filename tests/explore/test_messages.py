@@ -1,4 +1,4 @@
-"""What `otpe data` says when it cannot."""
+"""The error messages of `otpe data`."""
 
 import re
 from dataclasses import replace
@@ -49,13 +49,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(explore, "run", lambda *_: pytest.fail("computed something"))
     assert cli.main(["data", *args]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said)
-    assert "Traceback" not in said
+    errors = capsys.readouterr().err
+    assert re.search(message, errors)
+    assert "Traceback" not in errors
     assert not list(tmp_path.iterdir())
 
 
@@ -80,32 +80,32 @@ def test_damaged_files_get_a_sentence_and_nothing_is_written(kind, tmp_path, cap
     damage(write(tmp_path / "train.h5"))
     out = tmp_path / "out"
     assert cli.main(["data", "folder", "--root", str(tmp_path), "--units", "8", "--bins", "2", "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said)
-    assert "Traceback" not in said
+    errors = capsys.readouterr().err
+    assert re.search(message, errors)
+    assert "Traceback" not in errors
     assert not out.exists()
 
 
-def test_a_recording_is_named_also_behind_the_first_part(tmp_path, monkeypatch):
+def test_an_error_names_recordings_after_the_first_part_too(tmp_path, monkeypatch):
     monkeypatch.setattr(binned, "AT_ONCE", 1)
     write(tmp_path / "train.h5", times=[*TIMES[:2], [0.5] * 3])
     with pytest.raises(ValueError, match=r"bins is 2, more than the time steps of recording 2"):
         reading.read(replace(FOLDER, root=tmp_path, bins=2))
 
 
-def test_dt_takes_the_place_of_bins():
+def test_dt_replaces_bins():
     assert reading.binning(DataConfig("shd")) == Binning(50)
     assert reading.binning(DataConfig("shd", dt=0.01)) == Binning(dt=0.01)
 
 
-def test_out_is_looked_at_first(tmp_path, monkeypatch, capsys):
+def test_out_is_checked_before_anything_is_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reading, "read", lambda *_: pytest.fail("read something"))
     (tmp_path / "file").write_text("mine")
     assert cli.main(["data", "folder", "--units", "8", "--out", str(tmp_path / "file")]) == 2
     assert "which is a file, expected a folder" in capsys.readouterr().err
 
 
-def test_a_full_disk_gets_a_sentence(tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_reported_with_a_sentence(tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -120,14 +120,14 @@ def test_a_full_disk_gets_a_sentence(tmp_path, monkeypatch, capsys):
     assert "otpe: [Errno 28] No space left on device. What was written until then is kept." in capsys.readouterr().err
 
 
-def test_without_matplotlib(tmp_path, plain, capsys):
+def test_without_matplotlib_there_are_no_figures(tmp_path, plain, capsys):
     write(tmp_path / "train.h5")
     assert explore.prepare(replace(FOLDER, root=tmp_path, bins=2, out=tmp_path / "out"))() == 0
     assert "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["folder-001.json", "folder-001.txt"]
 
 
-def test_a_bug_shows_itself(tmp_path, monkeypatch):
+def test_a_bug_is_shown_with_its_traceback(tmp_path, monkeypatch):
     def broken(*_):
         raise ValueError("a bug")
 

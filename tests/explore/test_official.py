@@ -1,4 +1,4 @@
-"""`otpe data` with archives: official or not, there or to be fetched."""
+"""`otpe data` with archives: official or not, present or to be downloaded."""
 
 import re
 
@@ -12,10 +12,10 @@ from otpe.datasets import download
 
 @pytest.fixture
 def archives(tmp_path, monkeypatch, plain):
-    """SHD's archives as this test has them, and taken for official."""
+    """Small SHD archives whose hashes count as official."""
     root = tmp_path / "shd"
-    made = {split: pack(write(root / f"shd_{split}.h5")) for split in ("train", "test")}
-    official = {split: download.md5(path) for split, path in made.items()}
+    packed = {split: pack(write(root / f"shd_{split}.h5")) for split in ("train", "test")}
+    official = {split: download.md5(path) for split, path in packed.items()}
     monkeypatch.setitem(download.SOURCES, "shd", download.SOURCES["shd"]._replace(md5=official))
     return root
 
@@ -24,27 +24,27 @@ def look(root, *args):
     return cli.main(["data", "shd", "--root", str(root), "--bins", "2", "--out", str(root.parent / "out"), *args])
 
 
-def test_official_archives(archives, capsys):
+def test_official_archives_are_recognised(archives, capsys):
     assert look(archives, "--verify") == 0
-    said = capsys.readouterr().out
-    assert re.search(r"official archive +yes +yes", said)
-    assert said.startswith("Spiking Heidelberg Digits\n")
-    assert "results" not in said
+    output = capsys.readouterr().out
+    assert re.search(r"official archive +yes +yes", output)
+    assert output.startswith("Spiking Heidelberg Digits\n")
+    assert "results" not in output
 
 
-def test_another_archive_is_said_to_be_one_and_refused_when_asked(archives, capsys):
+def test_other_archives_are_named_and_refused_with_download(archives, capsys):
     (archives / "shd_test.h5.zip").unlink()
     other = pack(write(archives / "shd_test.h5", labels=(0, 0, 0)))
     assert look(archives) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"official archive +yes +no", said)
-    assert said.startswith("Spiking Heidelberg Digits (NOT the official archives)\n")
-    assert "NOT OFFICIAL: shd_test.h5.zip. Results from these files are not SHD results." in said
+    output = capsys.readouterr().out
+    assert re.search(r"official archive +yes +no", output)
+    assert output.startswith("Spiking Heidelberg Digits (NOT the official archives)\n")
+    assert "NOT OFFICIAL: shd_test.h5.zip. Results from these files are not SHD results." in output
     assert look(archives, "--verify", "--out", str(archives.parent / "none")) == 2
-    said = capsys.readouterr().err
-    found, expected = download.md5(other), download.SOURCES["shd"].md5["test"]
-    assert f"{other} is not the official archive: its md5 is {found}, expected {expected}." in said
-    assert f"`otpe data shd --root {archives} --download`, or leave out --verify" in said
+    output = capsys.readouterr().err
+    actual, expected = download.md5(other), download.SOURCES["shd"].md5["test"]
+    assert f"{other} is not the official archive: its md5 is {actual}, expected {expected}." in output
+    assert f"`otpe data shd --root {archives} --download`, or leave out --verify" in output
     assert not (archives.parent / "none").exists()
 
 
@@ -53,28 +53,28 @@ def test_an_unpacked_file_cannot_be_verified(archives, capsys):
     (archives / "shd_test.h5.zip").unlink()
     unpacked = write(archives / "shd_test.h5")
     assert look(archives) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"official archive +yes +unknown", said)
-    assert "Not known to be official: shd_test.h5. An md5 is known of the archives only" in said
+    output = capsys.readouterr().out
+    assert re.search(r"official archive +yes +unknown", output)
+    assert "Not known to be official: shd_test.h5. An md5 is known of the archives only" in output
     assert look(archives, "--verify") == 2
-    said = capsys.readouterr().err
-    assert f"{unpacked} cannot be verified: an md5 is known of the archive only, which is not there." in said
-    assert f"`otpe data shd --root {archives} --download --verify`, or leave out --verify" in said
+    output = capsys.readouterr().err
+    assert f"{unpacked} cannot be verified: an md5 is known of the archive only, which is not there." in output
+    assert f"`otpe data shd --root {archives} --download --verify`, or leave out --verify" in output
     (archives / "shd_test.h5.zip").write_bytes(packed)
-    assert look(archives, "--verify") == 0, "the archive is what is read"
+    assert look(archives, "--verify") == 0, "the archive is read"
 
 
 @pytest.fixture
 def server(monkeypatch):
-    """What would be fetched, without going online."""
-    asked = []
+    """Record what would be downloaded, without network access."""
+    requested = []
 
     def fetched(name, split, root):
-        asked.append((name, split))
+        requested.append((name, split))
         return pack(write(root / f"{name}_{split}.h5"))
 
     monkeypatch.setattr(download, "fetch", fetched)
-    return asked
+    return requested
 
 
 def test_download_fetches_what_is_missing(archives, server, capsys):
@@ -82,25 +82,25 @@ def test_download_fetches_what_is_missing(archives, server, capsys):
     assert look(archives, "--download") == 0
     assert server == [("shd", "test")]
     assert "Fetching shd_test.h5.zip" in capsys.readouterr().err
-    assert look(archives, "--download", "--offline") == 0, "all is there"
+    assert look(archives, "--download", "--offline") == 0, "no file is missing"
     assert len(server) == 1
 
 
-def test_offline_never_fetches(archives, server, capsys):
+def test_offline_mode_fetches_nothing(archives, server, capsys):
     (archives / "shd_test.h5.zip").unlink()
     assert look(archives, "--download", "--offline") == 2
-    said = capsys.readouterr().err
-    assert f"{archives / 'shd_test.h5.zip'}: not there, and --offline forbids what --download asks for." in said
+    output = capsys.readouterr().err
+    assert f"{archives / 'shd_test.h5.zip'}: not there, and --offline forbids what --download asks for." in output
     assert not server
 
 
-def test_nothing_is_fetched_unasked(tmp_path, server, capsys):
+def test_nothing_is_fetched_without_download(tmp_path, server, capsys):
     assert look(tmp_path / "none") == 2
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for name in ("shd_train.h5.zip", "shd_test.h5.zip"):
-        assert str(tmp_path / "none" / name) in said
-    assert "not there, packed or unpacked (there is no such folder)" in said
-    assert f"Fetch what is missing with `otpe data shd --root {tmp_path / 'none'} --download`" in said
+        assert str(tmp_path / "none" / name) in output
+    assert "not there, packed or unpacked (there is no such folder)" in output
+    assert f"Fetch what is missing with `otpe data shd --root {tmp_path / 'none'} --download`" in output
     assert not server
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""`otpe data` of what is seen on a grid of pixels: numbers and pictures."""
+"""`otpe data` on grids of pixels: numbers and figures."""
 
 import json
 from dataclasses import replace
@@ -24,15 +24,15 @@ def few(monkeypatch):
         monkeypatch.setattr(module, "BATCHES", 2)
 
 
-def test_moving_shapes_from_end_to_end(few, tmp_path, capsys):
+def test_moving_shapes_are_summarised_from_end_to_end(few, tmp_path, capsys):
     out = tmp_path / "out"
     args = ["--label", "shape", "--size", "12", "--noise", "0", "--seed", "3", "--samples", "2", "--out", str(out)]
     assert cli.main(["data", "moving-shapes", *args]) == 0
-    said = capsys.readouterr().out
-    assert "Moving shapes, told apart by shape" in said
-    assert "12 × 12 pixels, background events 0; 2 mini-batches of 6 with seed 3" in said
-    assert "frames [T, C, H, W]" in said
-    assert "[50, 2, 12, 12]" in said
+    output = capsys.readouterr().out
+    assert "Moving shapes, told apart by shape" in output
+    assert "12 × 12 pixels, background events 0; 2 mini-batches of 6 with seed 3" in output
+    assert "frames [T, C, H, W]" in output
+    assert "[50, 2, 12, 12]" in output
     (split,) = read(out, "moving-shapes-001")["splits"]
     spikes = [np.asarray(moving_shapes("shape", size=12, noise=0).batch(3, i, 6).spikes) for i in range(2)]
     assert split["spikes"] == sum(map(np.sum, spikes))
@@ -42,7 +42,7 @@ def test_moving_shapes_from_end_to_end(few, tmp_path, capsys):
         assert (out / f"moving-shapes-001-{kind}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_samples_are_those_that_training_sees(few):
+def test_the_samples_shown_are_those_of_training(few):
     (split,) = reading.read(DataConfig("moving-shapes", size=12, seed=3))
     batch = moving_shapes(size=12).batch(3, 1, 6)
     assert split.events.labels[6:].tolist() == batch.labels.tolist()
@@ -50,7 +50,7 @@ def test_the_samples_are_those_that_training_sees(few):
     np.testing.assert_array_equal(split.events.recording(10), [steps, np.ravel_multi_index(place, (2, 12, 12))])
 
 
-def test_a_camera_in_a_folder(tmp_path):
+def test_a_camera_folder_is_summarised_as_a_grid(tmp_path):
     """Three recordings of 8 units, as 2 × 2 pixels of two channels; unit 6 is the lower left pixel of channel 1."""
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
@@ -63,13 +63,13 @@ def test_a_camera_in_a_folder(tmp_path):
     np.testing.assert_allclose(images[0], [[ORANGE, (1, 1, 1)], [(1, 1, 1)] * 2])
     np.testing.assert_allclose(images[1], [[(1, 1, 1)] * 2, [BLUE, BLUE]])
     (pooled,) = reading.read(replace(CAMERA, root=tmp_path, pool=2))
-    found = statistics.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
+    summarised = statistics.summary(replace(CAMERA, root=tmp_path, pool=2), [pooled])
     assert pooled.framed.shape == (2, 1, 1)
-    assert "2 × 2 pixels pooled into one" in statistics.text_summary(found)
-    assert json.loads(json.dumps(found))["splits"][0]["frames"]["shape"] == [2, 1, 1]
+    assert "2 × 2 pixels pooled into one" in statistics.text_summary(summarised)
+    assert json.loads(json.dumps(summarised))["splits"][0]["frames"]["shape"] == [2, 1, 1]
 
 
-def test_maps_of_classes(tmp_path):
+def test_the_figure_has_a_map_per_class(tmp_path):
     write(tmp_path / "train.h5")
     (split,) = reading.read(replace(CAMERA, root=tmp_path))
     shown = pictures.maps(split, ["null", "eins", "zwei"], "title").axes[:3]
@@ -77,7 +77,7 @@ def test_maps_of_classes(tmp_path):
     np.testing.assert_array_equal(shown[0].images[0].get_array(), [[1.5, 0.5], [0.5, 1]])
 
 
-def test_channels_that_are_no_polarities():
+def test_channels_other_than_two_are_no_polarities():
     one, three = np.zeros((1, 2, 2)), np.zeros((3, 2, 2))
     one[0, 0, 1] = three[2, 0, 1] = 5
     for counts in (one, three):
@@ -88,6 +88,6 @@ def test_channels_that_are_no_polarities():
 
 def test_captions_are_of_the_samples_shown(few, tmp_path):
     (split,) = reading.read(DataConfig("moving-shapes", size=12))
-    found = statistics.summary(DataConfig("moving-shapes", size=12), [split])
-    drawn = pictures.draw(tmp_path / "x.json", split, found, 3)
+    summarised = statistics.summary(DataConfig("moving-shapes", size=12), [split])
+    drawn = pictures.draw(tmp_path / "x.json", split, summarised, 3)
     assert [path.name for path in drawn] == ["x-frames.png", "x-rates.png"]

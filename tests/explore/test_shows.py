@@ -1,4 +1,4 @@
-"""What `otpe data` shows: pictures and the table."""
+"""The output of `otpe data`: figures and the table."""
 
 import io
 from dataclasses import replace
@@ -17,22 +17,22 @@ def test_samples_are_of_different_classes():
 
     labels = np.array([2, 0, 0, 1, 2, 4, 0])
     assert chosen(labels, 4) == [1, 3, 0, 5]
-    assert chosen(labels, 2) == [1, 5], "classes evenly apart"
+    assert chosen(labels, 2) == [1, 5], "evenly spaced classes"
     assert chosen(labels, 5) == [1, 2, 3, 0, 5], "then second recordings"
-    assert chosen(labels, 50) == [1, 2, 6, 3, 0, 4, 5], "all there are"
+    assert chosen(labels, 50) == [1, 2, 6, 3, 0, 4, 5], "all recordings"
 
 
-def test_the_pictures_show_what_was_read(tmp_path):
+def test_the_figures_show_the_recordings(tmp_path):
     from otpe.lab.explore import pictures
 
     write(tmp_path / "train.h5")
     config = replace(FOLDER, root=tmp_path, bins=2)
     (split,) = reading.read(config)
-    found = statistics.summary(config, [split])
-    figure = pictures._rasters(split, found, 8)
+    summarised = statistics.summary(config, [split])
+    figure = pictures._rasters(split, summarised, 8)
     assert [panel.get_title() for panel in figure.axes] == ["null, speaker 4", "null, speaker 4", "zwei, speaker 5"]
     np.testing.assert_allclose(figure.axes[2].lines[0].get_xydata(), [[0.2, 3], [1.2, 3]], rtol=1e-3)
-    heat, bars, _ = pictures._rates(split, found).axes
+    heat, bars, _ = pictures._rates(split, summarised).axes
     assert heat.images[0].get_array()[0].tolist() == [1.5, 0.5, 0, 0, 0, 0, 0.5, 1]
     assert [text.get_text() for text in bars.texts] == ["4", "none", "2"]
     assert [label.get_text() for label in heat.get_yticklabels()] == ["null", "eins", "zwei"]
@@ -43,21 +43,21 @@ MANY = tuple(map(str, range(61))), ["0", "20", "40", "60"]
 
 
 @pytest.mark.parametrize(("names", "shown"), [ODD, MANY], ids=["odd", "many"])
-def test_names_that_are_hard_to_draw(names, shown):
+def test_unprintable_names_are_escaped_in_figures(names, shown):
     from otpe.lab.explore import pictures
 
     events = Events(np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 2]), np.array([2], np.int32), None, names)
     split = reading.Split("train", None, events, (2,), None)
-    found = {"title": "my $data", "time_unit": "seconds"}
-    figure = pictures._rates(split, found)
+    summarised = {"title": "my $data", "time_unit": "seconds"}
+    figure = pictures._rates(split, summarised)
     figure.savefig(io.BytesIO())
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert set(shown) <= set(labels)
     assert len(labels) < 10
-    pictures._rasters(split, found, 1).savefig(io.BytesIO())
+    pictures._rasters(split, summarised, 1).savefig(io.BytesIO())
 
 
-def test_the_table(tmp_path):
+def test_the_table_has_the_measured_values(tmp_path):
     write(tmp_path / "train.h5")
     write(tmp_path / "test.h5", speakers=None)
     config = replace(FOLDER, root=tmp_path, dt=0.1, steps=4, binary=True, pool=2)
@@ -84,18 +84,18 @@ def test_splits_with_other_classes_have_a_table_each(tmp_path):
     assert text.count("Recordings of each class") == 2
 
 
-def test_files_of_a_folder(tmp_path):
+def test_files_of_a_folder_are_listed(tmp_path):
     from otpe.lab.explore.reading import sources
 
     for name in ("b_test.h5", "a-train.h5", "other.h5", "one_valid.h5", "two_valid.h5"):
         write(tmp_path / name)
     pack(write(tmp_path / "other.hdf5"))
-    found = {source.split: source.path.name for source in sources(replace(FOLDER, root=tmp_path))}
-    assert found == {
+    names = {source.split: source.path.name for source in sources(replace(FOLDER, root=tmp_path))}
+    assert names == {
         "train": "a-train.h5",
         "test": "b_test.h5",
         "one_valid": "one_valid.h5",
         "other": "other.h5",
         "two_valid": "two_valid.h5",
     }
-    assert list(found)[:2] == ["train", "test"]
+    assert list(names)[:2] == ["train", "test"]

@@ -1,4 +1,4 @@
-"""Runs that train nothing, so that a whole reproduction takes a moment."""
+"""Runs that train nothing, so that a whole reproduction is fast."""
 
 import json
 
@@ -13,11 +13,11 @@ from otpe.lab.runs.train import Run
 from otpe.lab.settings import ReproduceConfig
 
 
-class Stand(Run):
-    """Writes down what a run with these settings would have found, if it had; opens its folder as a run does."""
+class FakeRun(Run):
+    """Stands for a run: opens its folder as a run does, and writes made-up results for its settings."""
 
-    def __init__(self, ran, config):
-        self.ran, self.config = ran, checks.plain(config)
+    def __init__(self, run_log, config):
+        self.ran, self.config = run_log, checks.plain(config)
         self.folder = folder.opened(self.config, ["stand"], folder.identity(self.config))
 
     def compile(self):
@@ -45,8 +45,8 @@ class Stand(Run):
         (c.out / "config.json").write_text(json.dumps(about))
 
 
-class Ran(list):
-    """The names of the runs that were trained, and how they behave."""
+class RunLog(list):
+    """Records the names of the runs that were trained, and says which runs fail."""
 
     def __init__(self):
         super().__init__()
@@ -55,15 +55,15 @@ class Ran(list):
 
 
 @pytest.fixture
-def ran(monkeypatch):
-    """Nothing is trained, no data is made, and no page."""
-    found = Ran()
-    monkeypatch.setattr(reproduction, "prepared", lambda config, data: Stand(found, config))
-    monkeypatch.setattr(reproduction, "report", lambda *given, **_: found.reports.append(given) or given[1])
+def run_log(monkeypatch):
+    """Replace training, data and page, so that none of them is made."""
+    log = RunLog()
+    monkeypatch.setattr(reproduction, "prepared", lambda config, data: FakeRun(log, config))
+    monkeypatch.setattr(reproduction, "report", lambda *given, **_: log.reports.append(given) or given[1])
     monkeypatch.setattr(folder, "provenance", lambda: made_up_runs.MACHINE)
     monkeypatch.setattr(task, "named", lambda config: "data")
     monkeypatch.setattr(task, "fingerprint", lambda *_: "fingerprint")
-    return found
+    return log
 
 
 @pytest.fixture
@@ -73,6 +73,6 @@ def config(tmp_path):
 
 @pytest.fixture
 def recordings(config):
-    """Files where the digits should be; nobody reads them."""
+    """Put files in the place of the digits. They are not read."""
     for split in ("train", "test"):
         three_recordings.write(config.root / f"shd_{split}.h5")

@@ -1,4 +1,4 @@
-"""Cosines beside the paper's: means over networks and time, found by hand."""
+"""Cosines beside the paper's: means over networks and time, computed by hand."""
 
 import math
 
@@ -22,19 +22,19 @@ FIRST = [[(0.5, 0.8), (0.7, 0.9)], [(0.6, 0.8), (0.8, 0.9)]]
 
 
 def test_mean_and_spread_are_over_networks_and_time_output_first(bptt):
-    told = cosines.section(bptt, ("otpe", "ostl", "ottt"), "my digits", cosines.beside_three)
-    (columns, rows) = told["tables"][0].columns, told["tables"][0].rows
+    section = cosines.section(bptt, ("otpe", "ostl", "ottt"), "my digits", cosines.beside_three)
+    (columns, rows) = section["tables"][0].columns, section["tables"][0].rows
     assert columns == ["rule", "O", "H2", "H1", "model", "ratio of norms"]
     assert rows[0] == ["otpe", "1.000 ± 0.000", "0.850 ± 0.050", "0.700 ± 0.122", "0.070 ± 0.012", "0.140 ± 0.024"]
-    assert rows[1][1:4] == ["1.000 ± 0.000", "0.500 ± 0.082", "0.200 ± 0.082"], "null does not count"
-    assert len(rows) == 2, "a rule that was not measured is not there"
-    assert "on my digits" in told["lead"]
-    assert told["lead"].endswith("the highest mean is 0.70 (OTPE).")
-    kernels = told["figures"][0].panels[0]
+    assert rows[1][1:4] == ["1.000 ± 0.000", "0.500 ± 0.082", "0.200 ± 0.082"], "null is not counted"
+    assert len(rows) == 2, "a rule that was not measured is absent"
+    assert "on my digits" in section["lead"]
+    assert section["lead"].endswith("the highest mean is 0.70 (OTPE).")
+    kernels = section["figures"][0].panels[0]
     assert kernels.bars[0].values == pytest.approx([1, 0.85, 0.7])
-    over = told["figures"][2].panels[2]
+    over = section["figures"][2].panels[2]
     assert (over.title, over.lines[1].y) == ("H1", pytest.approx([0.1, 0.25]))
-    against = {(each.what, each.rule): each for each in told["against"]}
+    against = {(each.what, each.rule): each for each in section["against"]}
     assert len(against) == 2 * 3 + 2
     first = against["kernel cosine, H1", "otpe"]
     assert (first.paper, first.ours, first.spread) == (0.862, pytest.approx(0.7), pytest.approx(math.sqrt(0.015)))
@@ -46,8 +46,8 @@ def test_mean_and_spread_are_over_networks_and_time_output_first(bptt):
 
 def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
     early, late = ([[h1, 0.3, 0.4, 0.5, 1.0]] for h1 in (0.9, 0.2))
-    found = run(tmp_path, "bptt", [[0.5]] * 3, alignment=[aligned({"otpe": each}) for each in (early, late, late)])
-    along = align.along(found.metrics)
+    bptt_run = run(tmp_path, "bptt", [[0.5]] * 3, alignment=[aligned({"otpe": each}) for each in (early, late, late)])
+    along = align.along(bptt_run.metrics)
     beside = {each.what: each for each in cosines.beside_five(along, last=20)}
     assert [*beside] == [f"kernel cosine at the end, {name}" for name in ("O", "H4", "H3", "H2", "H1")]
     assert beside["kernel cosine at the end, H1"].ours == pytest.approx(0.2)
@@ -56,30 +56,32 @@ def test_five_layers_are_compared_at_the_end_of_training(tmp_path):
     assert cosines.beside_three(along)[0].what == "cosine, whole model", "kernels of another depth are not compared"
 
 
-def test_a_rule_without_any_cosine_is_not_the_best_and_hides_no_other(tmp_path):
+def test_a_rule_without_cosines_is_never_the_best(tmp_path):
     moment = aligned({"ostl": [[None, 0.3, 1.0]], "otpe": [[-0.4, 0.3, 1.0]]})
-    found = run(tmp_path, "bptt", [[0.5]], alignment=[moment])
-    told = cosines.section(found, ("ostl", "otpe"), "my digits")
-    assert told["lead"].endswith("the highest mean is -0.40 (OTPE).")
-    assert told["tables"][0].rows[0][3] == "nan"
-    assert told["remarks"] == [
+    bptt_run = run(tmp_path, "bptt", [[0.5]], alignment=[moment])
+    section = cosines.section(bptt_run, ("ostl", "otpe"), "my digits")
+    assert section["lead"].endswith("the highest mean is -0.40 (OTPE).")
+    assert section["tables"][0].rows[0][3] == "nan"
+    assert section["remarks"] == [
         "A gradient of zeros has no direction, and means leave it out. ostl: of 1 kernel cosines of each layer some are"
         " not known (H1 1)."
     ]
-    assert told["against"] == []
+    assert section["against"] == []
 
 
-def test_no_run_by_bptt():
+def test_without_a_bptt_run_there_are_no_cosines():
     assert cosines.section(None, ("otpe",), "my digits") == {"lead": "There is no run by BPTT to compare with."}
 
 
-def test_how_far_from_the_paper_is_said_for_what_is_compared_and_for_the_fifth_that_comes_closest(tmp_path):
+def test_distances_from_the_paper_are_given_at_the_end_and_for_the_closest_fifth(tmp_path):
     """One rule, five moments; the first layer's cosine falls, the last hidden one's rises."""
     theirs = published.COSINES_5["otpe"][::-1]
     moments = [[[theirs[0] + off, *theirs[1:]]] for off in (0.4, 0.3, 0.05, -0.1, -0.2)]
-    found = run(tmp_path, "bptt", [[0.5]] * 5, alignment=[aligned({"otpe": each}) for each in moments])
-    told = cosines.section(found, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), published.COSINES_5)
-    assert told["remarks"] == [
+    bptt_run = run(tmp_path, "bptt", [[0.5]] * 5, alignment=[aligned({"otpe": each}) for each in moments])
+    section = cosines.section(
+        bptt_run, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), published.COSINES_5
+    )
+    assert section["remarks"] == [
         "All kernel cosines beside the paper's lie within 0.200 of them. Cosines move while a network learns, so it"
         " matters when they are taken: over all of training ours lie within 0.090, and within 0.050 in the fifth that"
         " comes closest, mini-batches 20 to 30."

@@ -1,4 +1,4 @@
-"""Which runs the items need: each named once, as large as in the paper, ours beside the paper's."""
+"""The runs that the items need: names are unique, sizes are the paper's, and our rules are beside the paper's."""
 
 import re
 from pathlib import Path
@@ -25,20 +25,20 @@ def full():
     return Plan(scale.FULL, ASKED)
 
 
-def test_a_name_stands_for_one_run_in_all_items(plan):
+def test_a_name_means_the_same_run_in_all_items(plan):
     named = {}
     for item in ITEMS.values():
         needed = item.needs(plan)
         assert len({run.name for run in needed}) == len(needed)
         for run in needed:
-            assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run.name), "a folder's name on any system"
+            assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", run.name), "a valid folder name on every system"
             assert named.setdefault(run.name, run) == run
     configs = [run.config for run in named.values() if not run.search]
-    assert len(set(map(repr, configs))) == len(configs), "no run is there twice under two names"
+    assert len(set(map(repr, configs))) == len(configs), "no run has two names"
     assert not {*named} & {*ITEMS}
 
 
-def test_every_run_is_one_that_can_be_trained(plan):
+def test_every_run_has_valid_settings(plan):
     for item in ITEMS.values():
         for run in item.needs(plan):
             checks.checked(run.config)
@@ -48,7 +48,7 @@ def test_every_run_is_one_that_can_be_trained(plan):
             assert run.weight > 0
 
 
-def test_a_search_comes_before_what_waits_for_it_and_is_of_the_same_rule_and_network(plan):
+def test_a_search_comes_before_its_final_run_and_has_the_same_rule_and_network(plan):
     for item in ITEMS.values():
         before = {}
         for run in item.needs(plan):
@@ -59,7 +59,7 @@ def test_a_search_comes_before_what_waits_for_it_and_is_of_the_same_rule_and_net
             before[run.name] = run.config
 
 
-def test_ours_stand_beside_the_papers_in_every_item():
+def test_every_item_has_our_rules_beside_the_papers():
     for each in (scale.FULL, scale.FINE):
         plan = Plan(each, ASKED)
         for name, item in ITEMS.items():
@@ -83,7 +83,7 @@ def test_offline_randman_is_as_in_the_paper(full, dataset):
     for run in runs:
         c = run.config
         assert (c.dataset, c.mode, c.steps, c.batch) == (dataset, "offline", 20_000, 128)
-        assert (c.seeds, c.draws, c.manifolds) == (12, 3, 0), "four networks on each draw"
+        assert (c.seeds, c.draws, c.manifolds) == (12, 3, 0), "there are four networks on each draw"
         assert (c.classes, c.dims, c.alpha, c.time_steps, c.standardize) == (10, 3, 1.0, 50, "batch")
         assert c.units in (None, 50)
         assert c.hidden == (128, 128)
@@ -127,7 +127,7 @@ def test_the_slope_search_has_the_papers_axes():
         assert len(runs) == 4 * len(widths) * 2 * 7
 
 
-def test_fine_is_as_large_as_the_paper_online_and_full_says_the_same_offline():
+def test_fine_has_the_papers_size_online_and_the_same_offline_runs_as_full():
     fine = Plan(scale.FINE, ASKED)
     runs = [run for item in ("online-digits", "online-t-randman") for run in ITEMS[item].needs(fine)]
     assert {run.config.steps for run in runs if run.search} == {10_000, 20_000}
@@ -148,17 +148,17 @@ def test_figures_are_of_the_papers_sizes(full):
     assert sum(bool(run.search) for run in ITEMS["table-digits-online"].needs(full)) == 3 * 8
 
 
-def test_what_is_coarser_than_in_the_paper_is_said(full):
+def test_the_plan_says_what_is_coarser_than_in_the_paper(full):
     fine = Plan(scale.FINE, ASKED)
-    said = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
-    assert said["online-digits"] == [
+    remarks = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
+    assert remarks["online-digits"] == [
         "Coarser than with --fine: training has 1,000 mini-batches instead of 10,000; the search for learning rates has"
         " 300 mini-batches instead of 10,000, 1 network instead of 4, 32 runs instead of 112."
     ]
-    assert said["slopes-digits"] == [
+    assert remarks["slopes-digits"] == [
         "Coarser than with --fine: training has 2,000 mini-batches instead of 10,000, 2 networks instead of 4, 112 runs"
         " instead of 224."
     ]
-    assert {name for name, each in said.items() if each} == {
+    assert {name for name, each in remarks.items() if each} == {
         name for name in ITEMS if "online" in name or name in ("slopes-digits", "rates-digits")
     }

@@ -1,4 +1,4 @@
-"""`otpe reproduce` and what it is given: recordings that are not there, folders that are others', bad settings."""
+"""Input of `otpe reproduce`: missing recordings, folders with other content, bad settings."""
 
 import json
 import math
@@ -20,32 +20,36 @@ from otpe.lab.runs import task
 from otpe.lab.settings import ReproduceConfig
 
 
-def test_items_without_recordings_are_left_out_and_say_how_to_get_them(ran, config, capsys):
+def test_items_without_recordings_are_left_out_and_say_how_to_get_them(run_log, config, capsys):
     config = replace(config, items=("offline-digits", ITEM, "rates-digits"))
     assert cli.main(line(config)) == 0
-    why = f"Not run: there are no recordings in {config.root}. Get them with: otpe data shd --root {config.root} --download"
-    said, meanwhile = capsys.readouterr()
-    about = f"left out: offline-digits, rates-digits. {why}\n"
-    assert f"  {about}" in said
-    assert meanwhile.startswith(about), "before anything is trained"
+    reason = f"Not run: there are no recordings in {config.root}. Get them with: otpe data shd --root {config.root} --download"
+    output, meanwhile = capsys.readouterr()
+    about = f"left out: offline-digits, rates-digits. {reason}\n"
+    assert f"  {about}" in output
+    assert meanwhile.startswith(about), "it is said before training"
     assert "1 item in " in meanwhile
     section = told(config, "offline-digits")
-    assert (section.lead, section.left_out, [*section.remarks], section.apart) == ("Left out.", why, [], None)
+    assert (section.lead, section.left_out, [*section.remarks], section.apart) == ("Left out.", reason, [], None)
     assert section.command == f"otpe reproduce offline-digits --quick --root {config.root}"
-    assert math.isnan(section.seconds), "none were spent"
+    assert math.isnan(section.seconds), "no time was spent"
     assert told(config, ITEM).tables
-    assert {name.split("-")[0] for name in ran} == {"t"}
-    found = {each.path.name: (each.state, each.note) for each in finder.search([config.out])}
-    assert found == {"offline-digits": ("left out", why), ITEM: ("finished", ""), "rates-digits": ("left out", why)}
+    assert {name.split("-")[0] for name in run_log} == {"t"}
+    states = {each.path.name: (each.state, each.note) for each in finder.search([config.out])}
+    assert states == {
+        "offline-digits": ("left out", reason),
+        ITEM: ("finished", ""),
+        "rates-digits": ("left out", reason),
+    }
 
 
-def test_recordings_that_come_later_are_used_and_when_they_go_their_sections_stay(ran, config, recordings):
+def test_later_recordings_are_used_and_sections_stay_when_they_are_removed(run_log, config, recordings):
     config = replace(config, items=("offline-digits",))
     away = replace(config, root=config.root / "away")
     reproduce(away)
     path = config.out / "offline-digits" / "section.json"
     for damaged in ('{"for', to_json(replace(told(config, "offline-digits"), left_out=None))):
-        path.write_text(damaged)  # the second is what an older otpe wrote
+        path.write_text(damaged)  # an older otpe wrote the second form
         reproduce(away)
         assert told(config, "offline-digits").left_out
     reproduce(config)
@@ -56,7 +60,7 @@ def test_recordings_that_come_later_are_used_and_when_they_go_their_sections_sta
     assert told(config, "offline-digits") == section
 
 
-def test_finished_runs_on_other_recordings_are_refused(ran, config, recordings, monkeypatch):
+def test_finished_runs_on_other_recordings_are_refused(run_log, config, recordings, monkeypatch):
     config = replace(config, items=("offline-digits",))
     reproduce(config)
     for path in config.out.glob("runs/*/config.json"):
@@ -67,7 +71,7 @@ def test_finished_runs_on_other_recordings_are_refused(ran, config, recordings, 
         reproduce(config)
 
 
-def test_a_run_of_other_settings_is_refused(ran, config):
+def test_a_run_of_other_settings_is_refused(run_log, config):
     reproduce(config)
     path = config.out / "runs" / OTPE / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "batch": 5}))
@@ -75,7 +79,7 @@ def test_a_run_of_other_settings_is_refused(ran, config):
         reproduce(config)
 
 
-def test_another_scale_or_precision_in_the_folder_is_refused(ran, config):
+def test_another_scale_or_precision_in_the_folder_is_refused(run_log, config):
     reproduce(config)
     with pytest.raises(FileExistsError, match=r"scale was 'quick', now is 'full'"):
         reproduce(replace(config, quick=False))
@@ -83,7 +87,7 @@ def test_another_scale_or_precision_in_the_folder_is_refused(ran, config):
         reproduce(replace(config, precision="tf32"))
 
 
-def test_a_folder_with_other_things_is_refused_and_left_alone(ran, config):
+def test_a_folder_with_other_files_is_refused_and_unchanged(run_log, config):
     config.out.mkdir()
     (config.out / "thesis.tex").write_text("")
     with pytest.raises(FileExistsError, match=r"holds other things \(thesis.tex\), but no reproduction. Name another"):
@@ -93,7 +97,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(ran, config):
         reproduce(replace(config, out=config.out / "thesis.tex"))
 
 
-def test_one_process_at_a_time(ran, config):
+def test_a_second_process_in_the_same_folder_is_refused(run_log, config):
     prepared = prepared_reproduction(config)
     with pytest.raises(FileExistsError, match="where another process is at work"):
         prepared_reproduction(config)
@@ -109,25 +113,25 @@ def test_one_process_at_a_time(ran, config):
         ([ITEM, "--checkpoint-seconds", "-1"], "checkpoint_seconds is -1.0, expected seconds"),
     ],
 )
-def test_bad_input_is_told_before_anything_is_made(ran, tmp_path, capsys, given, words):
+def test_bad_input_is_refused_before_a_folder_is_made(run_log, tmp_path, capsys, given, words):
     assert cli.main(["reproduce", *given, "--out", str(tmp_path / "out")]) == 2
     assert re.search(words, capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
 
-def test_settings_of_the_wrong_kind():
+def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a str, expected otpe.ReproduceConfig"):
         reproduce("complexity")
 
 
 def test_the_list_names_all_items(capsys, tmp_path):
     assert cli.main(["reproduce", "--list", "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert all(name in said and item.where in said for name, item in ITEMS.items())
+    output = capsys.readouterr().out
+    assert all(name in output and item.where in output for name, item in ITEMS.items())
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_are_named_after_the_scale(ran, tmp_path, monkeypatch):
+def test_folders_are_named_after_the_scale(run_log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given, name in (({"quick": True}, "reproduce-quick"), ({"fine": True}, "reproduce-fine"), ({}, "reproduce")):
         prepared = prepared_reproduction(ReproduceConfig(items=("complexity",), **given))
@@ -135,12 +139,12 @@ def test_folders_are_named_after_the_scale(ran, tmp_path, monkeypatch):
         assert (tmp_path / "runs" / name / "config.json").exists()
 
 
-def test_what_the_recordings_are_called(config):
+def test_the_name_of_the_recordings(config):
     assert reproduction.digits_name(replace(config, digits="mine")) == "mine"
     assert reproduction.digits_name(config) == "recordings in SHD's layout"
 
 
-def test_official_is_what_is_read_not_what_lies_beside_it(config, monkeypatch):
+def test_only_the_file_that_is_read_counts_as_official(config, monkeypatch):
     config.root.mkdir(parents=True)
     for split in ("train", "test"):
         (config.root / f"shd_{split}.h5.zip").write_text("")

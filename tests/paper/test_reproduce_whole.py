@@ -35,7 +35,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The settings of one that is finished, with its page. Do not change its folder."""
+    """Return the settings of a finished reproduction with its page. Do not change its folder."""
     where = tmp_path_factory.mktemp("whole")
     config = ReproduceConfig(items=ITEMS, quick=True, out=where / "out", root=where / "digits")
     assert cli.main(line(config)) == 0
@@ -49,14 +49,14 @@ def no_page(monkeypatch):
 
 @pytest.fixture
 def copied(whole, tmp_path, no_page):
-    """One that is finished, to be changed."""
+    """Return a copy of the finished reproduction that a test may change."""
     shutil.copytree(whole.out, tmp_path / "out")
     return replace(whole, out=tmp_path / "out")
 
 
 @pytest.fixture
 def new(whole, tmp_path, no_page):
-    """The same settings, and nothing is done yet."""
+    """Return the same settings with an empty folder."""
     return replace(whole, out=tmp_path / "new")
 
 
@@ -81,7 +81,7 @@ def test_the_page_shows_every_item(whole):
 
 
 def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
-    """In a network of one layer OTPE drops nothing."""
+    """In a network of one layer, OTPE omits nothing."""
     section = told(whole, "cosines-t-randman")
     assert section.tables[0].columns == ["rule", "O", "model", "ratio of norms"]
     assert section.tables[0].rows == [["otpe", *["1.000 ± 0.000"] * 3]]
@@ -91,7 +91,7 @@ def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
     assert section.lead.endswith("the highest mean is 1.00 (OTPE).")
 
 
-def test_runs_are_those_of_the_plan(whole):
+def test_the_folder_has_the_runs_of_the_plan(whole):
     assert {path.name for path in (whole.out / "runs").iterdir()} == {BPTT, OTPE}
     section = told(whole, ITEM)
     assert [*section.figures[0].panels[0].lines[0].x] == [4, 8]
@@ -99,7 +99,7 @@ def test_runs_are_those_of_the_plan(whole):
     assert [path.name for path in told(whole, "landscape-t-randman").figures[0].panels[0].paths] == ["bptt", "otpe"]
 
 
-def test_a_second_time_nothing_is_computed_even_without_checkpoints(whole, copied, no_training):
+def test_repeating_the_command_computes_nothing_without_checkpoints(whole, copied, no_training):
     for run in (BPTT, OTPE):
         shutil.rmtree(copied.out / "runs" / run / "checkpoints")
     times = {path: path.stat().st_mtime_ns for path in copied.out.glob("runs/*/*.json*")}
@@ -109,7 +109,7 @@ def test_a_second_time_nothing_is_computed_even_without_checkpoints(whole, copie
 
 
 class Fault(list):
-    """What happens when the second run has done four of its steps, once."""
+    """Call a function once, after four steps of the second run."""
 
     def __call__(self, act, monkeypatch):
         advance = loop.advance
@@ -124,17 +124,17 @@ class Fault(list):
         return self
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(whole, new, monkeypatch, capsys):
+def test_after_ctrl_c_the_same_command_resumes(whole, new, monkeypatch, capsys):
     happened = Fault()(lambda: os.kill(os.getpid(), signal.SIGINT), monkeypatch)
     assert cli.main(line(new, "--checkpoint-seconds", "0")) == 130
     assert happened
-    said = capsys.readouterr().err
-    assert f"otpe: stopped, and saved in {new.out}. Give the same command again to go on" in said
+    output = capsys.readouterr().err
+    assert f"otpe: stopped, and saved in {new.out}. Give the same command again to go on" in output
     assert cli.main(line(new)) == 0
     assert sections(new) == sections(whole)
 
 
-def test_a_crash_in_the_middle_and_the_same_command_goes_on(whole, new, monkeypatch):
+def test_after_a_crash_the_same_command_resumes(whole, new, monkeypatch):
     def crash():
         raise RuntimeError("a bug")
 

@@ -1,4 +1,4 @@
-"""Folders of runs that were never run: what is written there, by hand."""
+"""Folders of runs that were not trained: their files are written by hand."""
 
 import json
 from dataclasses import asdict
@@ -13,7 +13,7 @@ MACHINE = {"device": "cpu: cpu", "platform": "Linux", "versions": {"otpe": "0.1.
 
 
 class Runs:
-    """Makes folders in one place."""
+    """Makes run folders inside one folder."""
 
     def __init__(self, path):
         self.path = path

@@ -1,4 +1,4 @@
-"""The page in a browser: nothing fails, nothing is missing, nothing is fetched, and it fits on a phone."""
+"""The page in a browser: it has no errors, is complete, fetches nothing, and fits on a phone."""
 
 from otpe.lab.report.page import report
 
@@ -40,20 +40,22 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
     assert browser.evaluate(TWICE) == []
     assert browser.evaluate(HOVER) == [False, "BPTTmini-batches 10\naccuracy 0.6 ± 0.02"]
     papers = [browser.evaluate(script) for script in (PAPER, OTHER_PAPER, OTHER_PAPER)]
-    assert papers == [LIGHT_PAPER, DARK_PAPER, LIGHT_PAPER], "the button changes it, and back"
+    assert papers == [LIGHT_PAPER, DARK_PAPER, LIGHT_PAPER], "the button switches the theme, and back"
     browser.evaluate("localStorage.clear()")
 
-    asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
-    assert asked[0] == address
-    assert [url for url in asked[1:] if not url.startswith("data:")] == []
-    assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    requests = [event["params"]["request"]["url"] for event in browser.messages("Network.requestWillBeSent")]
+    assert requests[0] == address
+    assert [url for url in requests[1:] if not url.startswith("data:")] == []
+    assert browser.messages("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
 
     for medium, width, paper in (("screen", 375, DARK_PAPER), ("print", 718, LIGHT_PAPER)):
         browser.open(address, width=width, height=700, features=dark, media=medium)
         assert browser.evaluate(PAPER) == paper
-        assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone, all on the paper"
+        assert browser.evaluate(OVERFLOW) == 0, "no horizontal scrolling on a phone, everything on paper"
         reached = browser.evaluate(SCROLLS)
         assert all(scrolls == by_keys for scrolls, by_keys in reached)
-        assert any(scrolls for scrolls, _ in reached) == (medium == "screen"), "wide tables scroll, but not on paper"
+        assert any(scrolls for scrolls, _ in reached) == (medium == "screen"), (
+            "wide tables scroll on screen, but not on paper"
+        )
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
-    assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
+    assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []

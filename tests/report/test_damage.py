@@ -1,4 +1,4 @@
-"""Files in which anything may stand: the report shows the other runs, and says which file is damaged."""
+"""Files with any content: the report shows the other runs and names the damaged file."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from otpe.lab.report import finder
 from otpe.lab.report.content import Table, from_json, to_json
 from otpe.lab.report.page import report
 
-MOST = 40  # changes of a file; more find more, and take longer
+MOST = 40  # changes per file; more changes find more errors and take longer
 DEEP = object()
 GONE = object()
 WRONG = (
@@ -38,14 +38,14 @@ WRONG = (
 
 
 def places(value, at=()):
-    """Of all that is in it, the first two and the last of every list."""
+    """Yield the place of every value. Of lists, only the first two and the last entry count."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     few = [(name, x) for name, x in inside if not isinstance(name, int) or name in (0, 1, len(value) - 1)]
     return [place for name, x in few for place in ((*at, name), *places(x, (*at, name)))]
 
 
 def changed(value, place, wrong):
-    """JSON with something else at this place."""
+    """Return JSON with another value at this place."""
     value = copy.deepcopy(value)
     inside = value
     for name in place[:-1]:
@@ -59,21 +59,21 @@ def changed(value, place, wrong):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Nothing is drawn, and nobody waits for the disk."""
+    """Draw nothing, and do not wait for the disk."""
     monkeypatch.setattr("otpe.lab.report.markup.find_spec", lambda name: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def damaged(runs, name, file, tmp_path):
-    """What the report says of the run with this file, beside one that is sound."""
+    """Return what the report says about the run with this file. A sound run is beside it."""
     assert report(runs.path, tmp_path / "page.html").exists()
     page = (tmp_path / "page.html").read_text()
     assert "The sound" in page
-    found = {each.path.name: each for each in finder.search([runs.path])}
-    assert found["sound"].state == "finished"
-    (other,) = [each for key, each in found.items() if key != "sound"]
+    results = {each.path.name: each for each in finder.search([runs.path])}
+    assert results["sound"].state == "finished"
+    (other,) = [each for key, each in results.items() if key != "sound"]
     if other.state == "damaged":
-        assert file in other.note or "metrics.jsonl ends after" in other.note, "or more steps were asked for"
+        assert file in other.note or "metrics.jsonl ends after" in other.note, "or the run asked for more steps"
         assert len(other.note) < 1000
     return other.state
 
@@ -88,7 +88,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("file", "make"), CASES, ids=["study", "run", "result", "metrics", "comparison"])
-def test_whatever_stands_in_a_file_the_others_are_shown(runs, tmp_path, quick, file, make):
+def test_a_damaged_file_does_not_hide_the_other_runs(runs, tmp_path, quick, file, make):
     runs.study("sound", figures=[])
     path = make(runs) / file
     sound = json.loads(path.read_text())
@@ -98,26 +98,28 @@ def test_whatever_stands_in_a_file_the_others_are_shown(runs, tmp_path, quick, f
         path.write_text(changed(sound, place, wrong))
         state = damaged(runs, "odd", file, tmp_path)
         states.setdefault(state, []).append((place, wrong))
-        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", "there, the last line may be cut off"
+        assert state == "damaged" or wrong is not DEEP or file == "metrics.jsonl", (
+            "in this file, the last line may be incomplete"
+        )
     assert states["damaged"], states
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "", "\xff", '{"format": ' + "[" * 900 + "]" * 900 + "}"])
 @pytest.mark.parametrize("file", ["section.json", "config.json", "result.json"])
-def test_a_file_that_is_something_else(runs, tmp_path, quick, file, content):
+def test_a_file_of_another_kind_counts_as_damaged(runs, tmp_path, quick, file, content):
     runs.study("sound", figures=[])
     path = runs.train("odd") / file
     path.write_bytes(content.encode("latin-1"))
     assert damaged(runs, "odd", file, tmp_path) in ("damaged", "other version")
 
 
-def test_a_pipe_is_not_waited_for(runs, tmp_path, quick):
+def test_a_pipe_counts_as_damaged_without_waiting(runs, tmp_path, quick):
     runs.study("sound", figures=[])
     os.mkfifo(runs.write("odd") / "section.json")
     assert damaged(runs, "odd", "section.json", tmp_path) == "damaged"
 
 
-def test_names_as_long_as_file_systems_allow(runs, tmp_path, quick):
+def test_names_of_maximum_length_fit(runs, tmp_path, quick):
     long = [figure(LINES, name=250 * "f" + end) for end in ("a", "b")]
     tables = [Table(name=name, caption="", columns=["a"], rows=[["b"]]) for name in (125 * "é", "t", "t", "t--2", "T")]
     for end in ("a", "b"):
@@ -134,12 +136,12 @@ def test_names_as_long_as_file_systems_allow(runs, tmp_path, quick):
     assert links == {quote(name) for name in written}
 
 
-def test_what_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
+def test_a_section_that_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
     runs.study("odd", figures=[], tables=[Table(name="t", caption="", columns=["a", "b"], rows=[["1", "2"], ["3"]])])
     assert cli.main(["report", str(runs.path), "--out", str(tmp_path / "page.html")]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("1 damaged\n")
-    assert "odd: damaged. section.json cannot be shown: " in said.err
+    output = capsys.readouterr()
+    assert output.out.startswith("1 damaged\n")
+    assert "odd: damaged. section.json cannot be shown: " in output.err
     assert "1 section: 1 damaged." in (tmp_path / "page.html").read_text()
 
 
@@ -155,6 +157,6 @@ def test_what_cannot_be_shown_counts_as_damaged(runs, tmp_path, capsys):
         ),
     ],
 )
-def test_a_section_of_other_kinds_of_values(change, message):
+def test_sections_with_values_of_the_wrong_type_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         from_json(to_json(section(**change)))

@@ -1,4 +1,4 @@
-"""Which runs there are, and in which state: nothing is left out."""
+"""The runs in a folder and their states: none is omitted."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def only(runs):
     return each
 
 
-def test_a_folder_of_many(runs):
+def test_a_folder_of_runs_and_studies(runs):
     runs.study("b-study")
     runs.train("b-study/inside")
     runs.train("c-run")
@@ -31,7 +31,7 @@ def test_a_folder_of_many(runs):
     assert states(runs, "b-study") == {"b-study": "finished"}
 
 
-def test_order_json_says_what_comes_first_and_what_is_missing(runs):
+def test_order_json_sets_the_order_and_names_missing_items(runs):
     for name in ("a", "b", "c"):
         runs.study(name)
     runs.write("", order=["c", "x", "a"])
@@ -40,7 +40,7 @@ def test_order_json_says_what_comes_first_and_what_is_missing(runs):
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "{}", "[1]", '["a/b"]', '[".."]', '["\\u0000"]'])
-def test_an_order_that_is_damaged(runs, content):
+def test_a_damaged_order_is_reported(runs, content):
     for name in ("b", "a"):
         runs.study(name)
     runs.write("", order=content)
@@ -51,7 +51,7 @@ def test_an_order_that_is_damaged(runs, content):
     )
 
 
-def test_what_was_begun_but_has_nothing_to_tell_yet_is_missing_too(runs):
+def test_a_folder_without_results_counts_as_missing(runs):
     runs.study("a")
     runs.write("b", points={"points": []})
     runs.write("", order=["b", "a"])
@@ -66,29 +66,29 @@ def test_a_file_nested_too_deep_to_read_is_damaged(runs):
 
 def test_a_single_run(runs):
     runs.train("run", rule="ostl", hidden=[64], root="my data")
-    found = only(runs).section
-    assert found.title == "OSTL, offline, on r-randman"
-    assert found.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
+    section = only(runs).section
+    assert section.title == "OSTL, offline, on r-randman"
+    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
     assert (
-        found.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
+        section.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
     )
-    assert (found.settings["leak"], found.machine["commit"], found.seconds) == (TrainConfig.leak, "abc", 3.0)
-    accuracy, loss = found.figures[0].panels
+    assert (section.settings["leak"], section.machine["commit"], section.seconds) == (TrainConfig.leak, "abc", 3.0)
+    accuracy, loss = section.figures[0].panels
     assert (accuracy.lines[0].x, accuracy.lines[0].y, accuracy.lines[0].spread) == (
         [4, 8],
         pytest.approx([0.6, 0.6]),
         pytest.approx([0.1, 0.1]),
     )
     assert loss.lines[0].y == pytest.approx([float("nan"), 0.5625], nan_ok=True)
-    assert found.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
+    assert section.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]
 
 
-def test_several_draws_are_named(runs):
+def test_the_section_names_several_draws(runs):
     runs.train("run", draws=2)
     assert "mean ± σ of 2 networks on 2 draws." in only(runs).section.lead
 
 
-def test_what_the_command_cannot_do(runs):
+def test_user_parts_are_named_instead_of_a_command(runs):
     runs.train("run", own_net="a network")
     assert only(runs).section.command == ""
     assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
@@ -97,7 +97,7 @@ def test_what_the_command_cannot_do(runs):
     assert named.NAMES == sections.KNOWN
 
 
-def test_a_run_that_was_stopped(runs):
+def test_a_stopped_run_is_shown_as_unfinished(runs):
     path = runs.train("run", finished=False, measured=(4,))
     each = only(runs)
     assert each.state == "unfinished"
@@ -111,7 +111,7 @@ def test_a_run_that_was_stopped(runs):
     assert "0 of 8 mini-batches" in only(runs).note
 
 
-def test_a_comparison_that_was_stopped(runs):
+def test_a_stopped_comparison_is_shown_as_unfinished(runs):
     path = runs.comparison("compared")
     runs.train("compared/otpe-offline")
     runs.train("compared/ostl-offline", finished=False)
@@ -148,7 +148,7 @@ def test_studies_below_a_study_are_shown(runs):
     ],
     ids=["truncated section", "other section", "truncated config", "other config", "half a config", "no config"],
 )  # fmt: skip
-def test_what_is_damaged_is_shown_as_such(runs, content, state, note):
+def test_damaged_folders_are_shown_as_damaged(runs, content, state, note):
     runs.write("odd", **content)
     assert only(runs).state == state
     assert re.search(note, only(runs).note)
@@ -168,12 +168,12 @@ def test_a_finished_run_whose_settings_are_damaged(runs, name):
     path = runs.train("run") / "config.json"
     about = json.loads(path.read_text())
     path.write_text(json.dumps({key: value for key, value in about.items() if key != name}))
-    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is some study
+    expected = "unfinished" if name == "rule" else "damaged"  # without a rule it is taken for a study
     assert only(runs).state == expected
     assert expected == "unfinished" or only(runs).note.startswith(f"config.json is damaged: there is no {name} in it.")
 
 
-def test_metrics_that_were_cut_short(runs):
+def test_truncated_metrics_are_shown_as_damaged(runs):
     path = runs.train("run")
     (path / "metrics.jsonl").write_text((path / "metrics.jsonl").read_text()[:-20])
     assert only(runs).state == "damaged"
@@ -183,7 +183,7 @@ def test_metrics_that_were_cut_short(runs):
     assert only(runs).section is None
 
 
-def test_a_folder_that_may_not_be_read(runs, monkeypatch):
+def test_a_folder_without_read_permission_is_shown_as_damaged(runs, monkeypatch):
     runs.study("a")
     runs.write("b/c")
     real = type(runs.path).iterdir
@@ -203,7 +203,7 @@ def test_the_same_folder_twice_is_shown_once(runs):
     assert len(finder.search([runs.path, path, runs.path])) == 1
 
 
-def test_nothing_there(runs):
+def test_a_missing_file_or_folder_is_reported(runs):
     with pytest.raises(
         FileNotFoundError, match=r"runs', which is not there, expected a folder of runs, such as otpe train"
     ):
@@ -216,13 +216,13 @@ def test_nothing_there(runs):
         finder.search([empty / "file"])
 
 
-def test_damaged_lines_of_metrics_are_mentioned(runs):
+def test_damaged_lines_of_metrics_are_reported(runs):
     path = runs.train("run", measured=(4, 8)) / "metrics.jsonl"
     assert finder.search([runs.path])[0].state == "finished"
     path.write_text("what?\n" + path.read_text())
-    (found,) = finder.search([runs.path])
-    assert found.state == "damaged"
-    assert found.note.endswith(
+    (result,) = finder.search([runs.path])
+    assert result.state == "damaged"
+    assert result.note.endswith(
         "metrics.jsonl is damaged: line 1 is left out. The curves lack them. The result is whole."
     )
-    assert len(found.section.figures[0].panels[0].lines[0].x) == 2
+    assert len(result.section.figures[0].panels[0].lines[0].x) == 2

@@ -1,4 +1,4 @@
-"""The page: all that was found, the paper beside ours, and nothing that runs or reaches out."""
+"""The page: it shows everything found and the paper's numbers beside ours; it runs nothing and fetches nothing."""
 
 import base64
 import hashlib
@@ -20,44 +20,44 @@ from otpe.lab.report.finder import Found
 from otpe.lab.report.page import report
 
 
-def made(tmp_path, *sections):
+def page_text(tmp_path, *sections):
     return page.page("Results", [Found(tmp_path / each.name, "finished", each) for each in sections], tmp_path).html
 
 
 def plain(text):
-    """As it is read."""
+    """Return the text as a reader sees it."""
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
 
 
-def test_from_folders_to_a_page(runs, tmp_path, capsys):
+def test_a_report_from_folders_to_the_page(runs, tmp_path, capsys):
     runs.study("a-study", figures=[figure(LINES)])
     runs.train("b-run", finished=False)
     runs.write("c-broken", section="{")
     out = tmp_path / "new" / "page.html"
     assert cli.main(["report", str(runs.path), "--out", str(out), "--title", "Mine & ours"]) == 0
-    said = capsys.readouterr()
-    assert f"1 finished, 1 unfinished, 1 damaged\nReport: {out}\n" in said.out
-    assert f"otpe: {runs.path / 'c-broken'}: damaged. section.json is damaged" in said.err
+    output = capsys.readouterr()
+    assert f"1 finished, 1 unfinished, 1 damaged\nReport: {out}\n" in output.out
+    assert f"otpe: {runs.path / 'c-broken'}: damaged. section.json is damaged" in output.err
     text = out.read_text()
     assert "<h1>Mine &amp; ours</h1>" in text
-    assert plain(text).count("The a-study") == 3, "in the contents, the overview and its section"
+    assert plain(text).count("The a-study") == 3, "it is in the contents, the overview and its section"
     assert "not finished" in text
     links = re.findall(r'href="([^"#]+)"', text)
     assert len(links) == 3 + 1 + 3 + 1
     assert all((out.parent / link).is_file() for link in links if link != "data:,")
     before = fingerprints(out.parent)
     assert report(runs.path, out, "Mine & ours") == out
-    assert fingerprints(out.parent) == before, "the same bytes again"
+    assert fingerprints(out.parent) == before, "the bytes are reproducible"
 
 
-def test_nothing_is_fetched_and_nothing_runs(tmp_path):
+def test_the_page_fetches_and_runs_nothing(tmp_path):
     evil = "<script>alert(1)</script>\"'&"
     odd = Figure(
         name="f<f", caption=evil, panels=[Lines(title=evil, x=evil, y=evil, lines=[Line(name=evil, x=[1], y=[1])])]
     )
     change = {key: evil for key in ("title", "lead", "where", "command")}
     table = Table(name="t", caption=evil, columns=[evil], rows=[[evil]])
-    text = made(
+    text = page_text(
         tmp_path,
         section(
             "x<y", figures=[odd], tables=[table], against=[Against(what=evil, rule=evil, paper=1, ours=1)], remarks=[evil],
@@ -67,14 +67,14 @@ def test_nothing_is_fetched_and_nothing_runs(tmp_path):
     assert "<script>alert" not in text
     assert text.count("<script>") == text.count("<style>") == 1
     assert not re.search(r"(src|href)=\"(https?:|//)", text)
-    assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "but for the name of SVG"
+    assert "http" not in re.sub(r"http-equiv|http://www.w3.org/2000/svg", "", text), "except the namespace of SVG"
 
 
-def test_only_this_style_and_this_script_count(tmp_path):
+def test_the_security_policy_allows_only_our_style_and_script(tmp_path):
     odd = section(
         figures=[*section().figures, figure(LINES, name='a "style=" of its own')], lead='A > B style="color:red"'
     )
-    text = made(tmp_path, odd)
+    text = page_text(tmp_path, odd)
     (policy,) = re.findall('Content-Security-Policy" content="([^"]*)"', text)
     rules = dict(part.split(" ", 1) for part in policy.split("; "))
     assert rules.pop("img-src") == "data:"
@@ -84,7 +84,7 @@ def test_only_this_style_and_this_script_count(tmp_path):
         assert rules.pop(rule) == f"'sha256-{hashed}'"
     assert {*rules.values()} == {"'none'"}
     tags = re.findall(r"<[a-zA-Z][^>]*>", text)
-    assert sum(" class=" in tag for tag in tags) > 100, "those of matplotlib are there"
+    assert sum(" class=" in tag for tag in tags) > 100, "the styles of matplotlib are present"
     attributes = [name for tag in tags for name in re.findall(r'\s([\w-]+)(?==["\w])', re.sub('"[^"]*"', '"', tag))]
     assert not [name for name in attributes if name == "style" or name.startswith("on")]
 
@@ -101,7 +101,7 @@ def test_styles_become_classes():
     )
 
 
-def test_the_paper_beside_ours(tmp_path):
+def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     text = plain(markup.against(section().against))
     assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
     assert "Deep OTPE (ours) – 95.0 % – –" in text
@@ -109,42 +109,42 @@ def test_the_paper_beside_ours(tmp_path):
     assert markup.against([]) == ""
     far = markup.against([Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
     assert 'class="number far">2.0<' in far
-    overview = plain(made(tmp_path, section(figures=[])).split("</tbody>")[0])
+    overview = plain(page_text(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
     assert "Differences are ours less the paper's." in overview
-    assert "Differences" not in plain(made(tmp_path, section(figures=[], against=[]))), (
-        "where there is nothing to compare"
+    assert "Differences" not in plain(page_text(tmp_path, section(figures=[], against=[]))), (
+        "there is nothing to compare"
     )
     for percent in (True, False):
         assert words.difference(Against(what="", rule="", paper=0.5, ours=0.49999, percent=percent)).startswith("+0.0")
 
 
-def test_what_is_not_as_in_the_paper_stands_in_the_overview(tmp_path):
-    told = section(figures=[], apart=["coarser", "other recordings <i>"])
-    overview = made(tmp_path, told).split("</tbody>")[0]
+def test_differences_from_the_paper_are_in_the_overview(tmp_path):
+    with_differences = section(figures=[], apart=["coarser", "other recordings <i>"])
+    overview = page_text(tmp_path, with_differences).split("</tbody>")[0]
     assert '<span class="apart">coarser, other recordings &lt;i&gt;</span>' in overview
-    assert from_json(to_json(told)).apart == ["coarser", "other recordings <i>"]
-    assert '"apart"' not in to_json(section()), "as it was before there was any"
+    assert from_json(to_json(with_differences)).apart == ["coarser", "other recordings <i>"]
+    assert '"apart"' not in to_json(section()), "pages without differences are as before"
 
 
-def test_what_was_left_out_is_not_called_finished(runs, tmp_path, capsys):
+def test_left_out_items_are_not_called_finished(runs, tmp_path, capsys):
     bare = {"figures": [], "tables": [], "against": [], "seconds": NAN}
     path = runs.study("gone", left_out="Not run: there are no <recordings>.", **bare)
     out = tmp_path / "page.html"
     assert cli.main(["report", str(path), "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("1 left out\n")
-    assert said.err == f"otpe: {path}: left out. Not run: there are no <recordings>.\n"
+    output = capsys.readouterr()
+    assert output.out.startswith("1 left out\n")
+    assert output.err == f"otpe: {path}: left out. Not run: there are no <recordings>.\n"
     text = out.read_text()
     assert "1 section: 1 left out." in text
     assert "finished" not in plain(text.split("</style>")[1].split("<script>")[0])
     assert '<p class="note">Not run: there are no &lt;recordings&gt;.</p>' in text
-    assert '"left_out"' not in to_json(section()), "as it was before there was any"
+    assert '"left_out"' not in to_json(section()), "pages without differences are as before"
 
 
-def test_differences_are_counted_in_both_spreads():
+def test_differences_use_both_standard_deviations():
     assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
-    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "ours alone"
+    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "only our σ"
     assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
     for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
         assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
@@ -155,7 +155,7 @@ def test_differences_are_counted_in_both_spreads():
     assert words.largest([]) is None
 
 
-def test_numbers_as_they_are_read():
+def test_numbers_are_formatted_for_reading():
     assert words.column([0.5, 0.125, NAN, "deep-otpe", 7]) == [
         "0.500",
         "0.125",
@@ -167,14 +167,14 @@ def test_numbers_as_they_are_read():
     assert [words.duration(s) for s in (0.07, 83.4, 600, 7260, NAN)] == ["0.07 s", "83.4 s", "10 min", "2 h 1 min", "–"]
 
 
-def test_what_is_not_a_number_is_said(tmp_path):
-    text = plain(made(tmp_path, section(figures=[figure(LINES)])))
+def test_missing_numbers_are_shown_as_missing(tmp_path):
+    text = plain(page_text(tmp_path, section(figures=[figure(LINES)])))
     assert "1 value not a number, left as gaps: F-OTPE in “Accuracy”." in text
-    assert "OSTL not a number" in text, "in the table"
+    assert "OSTL not a number" in text, "shown in the table"
 
 
-def test_command_settings_machine_and_remarks(tmp_path):
-    text = made(tmp_path, section(figures=[]))
+def test_the_page_shows_command_settings_machine_and_remarks(tmp_path):
+    text = page_text(tmp_path, section(figures=[]))
     (command,) = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
     assert re.sub(r"<[^>]+>", "", command) == "otpe compare --steps 10"
     shown = plain(text)
@@ -194,38 +194,38 @@ def test_settings_that_are_0_or_1_are_numbers():
         "dt": None,
         "hidden": [1],
     }
-    said = plain(markup.facts(given)).split()
-    assert " ".join(said) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
+    output = plain(markup.facts(given)).split()
+    assert " ".join(output) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
 
 
-def test_a_figure_that_cannot_be_drawn(tmp_path):
+def test_a_figure_that_cannot_be_drawn_is_reported(tmp_path):
     odd = Figure(
         name="odd", caption="Odd.", panels=[Lines(title="", x="", y="", lines=[Line(name="otpe", x=[1, 2], y=[1])])]
     )
-    text = plain(made(tmp_path, section(figures=[odd, figure(LINES)])))
+    text = plain(page_text(tmp_path, section(figures=[odd, figure(LINES)])))
     assert "This figure cannot be drawn: zip()" in text
     assert (tmp_path / "study-curves.svg").exists()
 
 
-def test_a_section_that_cannot_be_shown(tmp_path):
-    text = plain(made(tmp_path, section("odd", figures=[], against=["no number"]), section("sound", figures=[])))
+def test_a_section_that_cannot_be_shown_is_reported(tmp_path):
+    text = plain(page_text(tmp_path, section("odd", figures=[], against=["no number"]), section("sound", figures=[])))
     assert "The odd damaged section.json cannot be shown: AttributeError" in text
     assert "The sound" in text
 
 
-def test_without_matplotlib(tmp_path, monkeypatch):
+def test_without_matplotlib_there_are_no_figures(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text = plain(made(tmp_path, section()))
+    text = plain(page_text(tmp_path, section()))
     assert "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'" in text
     assert (tmp_path / "study-curves.csv").exists()
 
 
-def test_names_do_not_clash(tmp_path):
+def test_ids_and_file_names_are_unique(tmp_path):
     double = section(figures=[], tables=[*section().tables, *section().tables])
-    text = made(tmp_path, double, double)
-    ids = re.findall(r' id="([^"]+)"', text + made(tmp_path / "own", section("overview", figures=[], tables=[])))
+    text = page_text(tmp_path, double, double)
+    ids = re.findall(r' id="([^"]+)"', text + page_text(tmp_path / "own", section("overview", figures=[], tables=[])))
     own = {"top", "theme", "contents", "overview", "tip"}
-    assert len(set(ids)) + len(own) == len(ids), "twice are only those that a page has itself"
+    assert len(set(ids)) + len(own) == len(ids), "only ids of the page itself occur twice"
     assert "overview--2" in ids
     assert "The study (study)" in plain(text)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -261,7 +261,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, runs, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, runs, tmp_path, monkeypatch, capsys):
     runs.study("../sound")
     runs.write("../empty")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Training as anyone would write it down: a loop over mini-batches, `otpe.gradients` or `otpe.online_pass`, and optax."""
+"""Training as a plain loop over mini-batches, with `otpe.gradients` or `otpe.online_pass`, and optax."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from otpe.datasets.dataset import random_key
 
 class Trained(NamedTuple):
     net: Any
-    params: list[Any]  # after so many steps
+    params: list[Any]  # by the number of steps before the evaluation
     losses: list[float]  # of each
 
 
@@ -41,14 +41,14 @@ def train(config, splits, seed) -> Trained:
 
 
 def accuracy(net, params, batches):
-    """Share of all samples of these batches that are right."""
+    """Return the share of correct predictions over all samples of these batches."""
     counts = [len(batch.labels) for batch in batches]
     each = [otpe.accuracy(net.run(params, batch.spikes), batch.labels, batch.mask) for batch in batches]
     return np.average(each, weights=counts)
 
 
 def loss(net, params, batches, readout_leak=0.0):
-    """Cross-entropy of output spikes, or of their leaky sum, mean over all time steps that samples have."""
+    """Cross-entropy of output spikes or of their leaky sum: the mean over all valid time steps."""
     total, count = 0.0, 0
     for batch in batches:
         logits = list(np.asarray(net.run(params, batch.spikes), np.float64))

@@ -1,4 +1,4 @@
-"""One run, trained once; every test gets a copy of its own."""
+"""One run, trained once. Every test gets its own copy."""
 
 import shutil
 from dataclasses import replace
@@ -12,19 +12,19 @@ from otpe.lab.runs import checkpoint, loop
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """Its result. Do not change its folder."""
+    """Return the result of the run. Do not change its folder."""
     return otpe.train(replace(TINY, out=tmp_path_factory.mktemp("trained") / "run", checkpoint_seconds=0))
 
 
 @pytest.fixture
 def finished(trained, tmp_path):
-    """The folder of a run that is finished."""
+    """Return the folder of a finished run."""
     return shutil.copytree(trained.folder, tmp_path / "finished")
 
 
 @pytest.fixture
 def unfinished(trained, tmp_path):
-    """The folder of a run whose process died after step 12 was measured, and before it was saved."""
+    """Return the folder of a run that was killed after step 12 was measured and before it was saved."""
     path = shutil.copytree(trained.folder, tmp_path / "unfinished")
     (path / "result.json").unlink()
     checkpoint.newest(path / "checkpoints").unlink()
@@ -33,6 +33,6 @@ def unfinished(trained, tmp_path):
 
 @pytest.fixture
 def no_training(monkeypatch):
-    """Nothing may be computed."""
+    """Fail if anything is trained."""
     for name in ("start", "advance", "examine"):
         monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))

@@ -1,4 +1,4 @@
-"""What a run measures and keeps along the way: alignment with BPTT, and weights."""
+"""What a run records during training: alignment with BPTT, and weights."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def run(tmp_path_factory):
     return otpe.train(replace(ALONG, out=tmp_path_factory.mktemp("along") / "run"))
 
 
-def test_every_line_has_the_alignment_at_the_weights_of_then_on_the_next_mini_batch(run):
+def test_alignment_is_measured_at_the_current_weights_on_the_next_mini_batch(run):
     data, (steps, params) = task.named(ALONG).train, saved_weights.read_snapshot(run.folder)
     for line in run.metrics:
         assert list(line["alignment"]) == sorted(RULES)
@@ -28,12 +28,12 @@ def test_every_line_has_the_alignment_at_the_weights_of_then_on_the_next_mini_ba
             then = jax.tree.map(lambda x, at=(list(steps).index(line["step"]), s): x[at], params)
             spikes, labels = data.batch(ALONG.seed + s, line["step"], ALONG.batch)
             for name, expected in otpe.alignment(run.net, then, spikes, labels, rules=RULES).items():
-                found = line["alignment"][name]
+                alignment = line["alignment"][name]
                 for kind, layers, model in (
                     ("cosine", expected.layers, expected.model), ("size", expected.size, expected.model_size)
                 ):  # fmt: skip
-                    given = [layer[part][s] for layer in found[kind]["layers"] for part in ("kernel", "bias")]
-                    given = np.array([*given, found[kind]["model"][s]], float)  # null is NaN
+                    given = [layer[part][s] for layer in alignment[kind]["layers"] for part in ("kernel", "bias")]
+                    given = np.array([*given, alignment[kind]["model"][s]], float)  # null is NaN
                     np.testing.assert_allclose(given, [*jax.tree.leaves(layers), model], rtol=2e-5, atol=1e-6)
 
 
@@ -49,7 +49,7 @@ def test_measuring_does_not_change_what_is_learned(run, tmp_path):
     assert not (plain.folder / "snapshots").exists()
 
 
-def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end(tmp_path):
+def test_weights_are_saved_at_the_start_at_intervals_and_at_the_end(tmp_path):
     config = replace(TINY, snapshots=5, out=tmp_path / "run")
     run = prepared(config)
     first = jax.tree.map(np.asarray, run.state.params)
@@ -63,10 +63,10 @@ def test_weights_are_kept_at_the_start_every_so_many_mini_batches_and_at_the_end
     half = config.out / "snapshots" / ".step.partial"
     half.touch()
     prepared(replace(config, resume=True)).folder.close()
-    assert not half.exists(), "what a killed run had begun to write"
+    assert not half.exists(), "the half-written file of a killed run"
 
 
-def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, monkeypatch):
+def test_snapshots_are_written_before_the_checkpoint_that_follows(tmp_path, monkeypatch):
     config, save = replace(TINY, snapshots=2, out=tmp_path / "run"), saved_weights.save_snapshot
 
     def full(run, step, params):
@@ -83,7 +83,7 @@ def test_no_checkpoint_is_written_before_the_weights_on_the_way_to_it(tmp_path, 
     assert saved_weights.read_snapshot(config.out)[0].tolist() == [*range(0, 13, 2)]
 
 
-def test_a_run_without_weights_says_how_to_get_them(tmp_path):
+def test_a_run_without_snapshots_says_how_to_get_them(tmp_path):
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=r"holds no weights along the way. Train with snapshots, such as"):
         saved_weights.read_snapshot(result.folder)
@@ -98,7 +98,7 @@ def test_a_run_without_weights_says_how_to_get_them(tmp_path):
         ({"snapshots": -1}, "snapshots is -1, expected a whole number from 0"),
     ],
 )
-def test_bad_settings(tmp_path, change, words):
+def test_bad_settings_are_refused(tmp_path, change, words):
     with pytest.raises(ValueError, match=words):
         prepared(replace(TINY, out=tmp_path / "run", **change))
     assert not (tmp_path / "run").exists()

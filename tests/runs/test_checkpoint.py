@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run, bit for bit, or a sentence that says how to go on."""
+"""Checkpoints restore the state of a run bit for bit, or are refused with a sentence that says how to go on."""
 
 import errno
 import re
@@ -29,7 +29,7 @@ class Noise(NamedTuple):
 
 
 def noisy():
-    """An optimizer that keeps a random key, as optax.noisy_sgd does, and a mean of 16 bits."""
+    """An optimizer whose state has a random key, as in optax.noisy_sgd, and a 16-bit mean."""
 
     def init(params):
         return Noise(jax.random.key(7), jax.tree.map(lambda p: jnp.zeros_like(p, jnp.bfloat16), params))
@@ -42,7 +42,7 @@ def noisy():
 
 
 def some_state(optimizer=None, seed=0):
-    """Of two seeds, without any program."""
+    """Return a run state of two networks, made without compiling."""
     rng = np.random.default_rng(seed)
     params = ({"kernel": jnp.asarray(rng.standard_normal((2, 3, 2)), jnp.float32)},)
     opt_state = jax.vmap((optimizer or optax.adamax(0.1)).init)(params)
@@ -60,16 +60,16 @@ def bits(tree):
 @pytest.mark.parametrize(
     "optimizer", [optax.adamax(0.1), noisy(), optax.noisy_sgd(0.1, key=0)], ids=["adamax", "keys", "noisy"]
 )
-def test_a_round_trip_is_bitwise(optimizer, tmp_path):
+def test_a_saved_file_is_read_back_bitwise(optimizer, tmp_path):
     given = some_state(optimizer)
     path = checkpoint.save(tmp_path, given, 1 / 3, {"steps": 3}, keep=3)
-    found = checkpoint.load(path, some_state(optimizer, seed=1))
-    assert jax.tree.structure(found.state) == jax.tree.structure(given)
-    assert bits(found.state) == bits(given)
-    assert (found.seconds, found.identity) == (1 / 3, {"steps": 3})
+    loaded = checkpoint.load(path, some_state(optimizer, seed=1))
+    assert jax.tree.structure(loaded.state) == jax.tree.structure(given)
+    assert bits(loaded.state) == bits(given)
+    assert (loaded.seconds, loaded.identity) == (1 / 3, {"steps": 3})
 
 
-def test_a_random_key_goes_on_where_it_was(tmp_path):
+def test_a_random_key_is_restored(tmp_path):
     config, optimizer = replace(TINY, hidden=(), out=tmp_path / "whole", checkpoint_seconds=0), noisy()
     otpe.train(config, optimizer=optimizer)
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
@@ -80,14 +80,14 @@ def test_a_random_key_goes_on_where_it_was(tmp_path):
     assert state(tmp_path / "again") == state(tmp_path / "whole")
 
 
-def test_only_the_last_few_are_kept(tmp_path):
+def test_only_the_last_few_checkpoints_are_kept(tmp_path):
     for step in range(5):
         checkpoint.save(tmp_path, some_state()._replace(step=jnp.int32(10**step)), 0, {}, keep=2)
     assert [path.stem for path in checkpoint.everything(tmp_path)] == ["step-0000001000", "step-0000010000"]
 
 
 def test_checkpoints_are_ordered_by_number(tmp_path):
-    """Names have 10 digits, and more from step 10,000,000,000 on: the checkpoint of a stream after 4.4 days."""
+    """Names have 10 digits, and more from step 10,000,000,000 on."""
     numbers = [9, 9_999_999_998, 9_999_999_999, 10_000_000_000, 10_000_000_001]
     for number in numbers:
         path = tmp_path / checkpoint.name(number)
@@ -99,18 +99,18 @@ def test_checkpoints_are_ordered_by_number(tmp_path):
     assert checkpoint.newest(tmp_path, last=numbers[-2]) == tmp_path / checkpoint.name(numbers[-2])
     assert checkpoint.advice(path).endswith("from the one before it, step-10000000000.safetensors.")
     (tmp_path / "step-x.safetensors").touch()
-    assert checkpoint.newest(tmp_path) == path, "other files are none"
+    assert checkpoint.newest(tmp_path) == path, "other files are no checkpoints"
 
 
-def test_a_file_of_a_later_step_takes_nothing_away(unfinished, finished):
-    """What was just saved is never removed, and a run does not go on from a step that it does not have."""
+def test_a_file_of_a_later_step_does_not_remove_checkpoints(unfinished, finished):
+    """The newest save is never removed, and a run does not resume from a step beyond its length."""
     stray = unfinished / "checkpoints" / checkpoint.name(9_999_999_999)
     stray.write_bytes(b"what is this?")
     folder = unfinished / "checkpoints" / checkpoint.name(1)
     folder.mkdir()
-    found = resumed(unfinished)
+    result = resumed(unfinished)
     assert state(unfinished, TINY.steps) == state(finished)
-    assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == found.test_accuracy
+    assert otpe.load(unfinished).test_accuracy == resumed(unfinished).test_accuracy == result.test_accuracy
     assert stray.exists()
     assert folder.exists()
 
@@ -120,7 +120,7 @@ def resumed(folder):
 
 
 def damages(folder):
-    """The newest checkpoint, its content, and what lies beside it."""
+    """Return the newest checkpoint, its content, and the other files of the folder."""
     newest = checkpoint.newest(folder / "checkpoints")
     others = {name: known for name, known in fingerprints(folder).items() if not name.endswith(newest.name)}
     return newest, newest.read_bytes(), others
@@ -152,7 +152,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_refused(unfinished, monkeypatch):
         assert_refused(unfinished, r"is damaged: |none of otpe's|has the format ", others)
 
 
-def test_without_the_damaged_one_the_run_goes_on(unfinished, trained, tmp_path, capsys):
+def test_after_removing_a_damaged_checkpoint_the_run_resumes(unfinished, trained, tmp_path, capsys):
     newest = checkpoint.newest(unfinished / "checkpoints")
     newest.write_bytes(b"")
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 2
@@ -164,20 +164,20 @@ def test_without_the_damaged_one_the_run_goes_on(unfinished, trained, tmp_path, 
     assert state(unfinished) == state(trained.folder)
 
 
-def test_the_only_checkpoint_is_damaged(unfinished):
+def test_a_damaged_only_checkpoint_is_refused(unfinished):
     for path in checkpoint.everything(unfinished / "checkpoints"):
         path.write_bytes(b"") if path.stem.endswith("4") else path.unlink()
     with pytest.raises(ValueError, match=r"There is no earlier checkpoint: start anew in another folder"):
         resumed(unfinished)
 
 
-def test_a_file_of_somebody_else(unfinished):
+def test_a_safetensors_file_of_another_program_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     save_file({"a": np.zeros(3)}, newest)
     assert_refused(unfinished, r"is a safetensors file, but none of otpe's", others)
 
 
-def test_a_newer_format(unfinished):
+def test_a_checkpoint_of_a_newer_format_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     with_header(newest, format="2")
     with pytest.raises(ValueError, match=r"has the format 2, which a newer otpe wrote.*pip install --upgrade otpe.$"):
@@ -186,14 +186,14 @@ def test_a_newer_format(unfinished):
     assert {name: now[name] for name in others} == others
 
 
-def test_a_checkpoint_of_another_network(unfinished):
+def test_a_checkpoint_of_another_network_is_refused(unfinished):
     newest, _, others = damages(unfinished)
     newest.unlink()
     checkpoint.save(newest.parent, some_state(), 0, {}, keep=3)
     assert_refused(unfinished, r"holds the state of another network or optimizer", others)
 
 
-def test_a_checkpoint_of_another_run(unfinished):
+def test_a_checkpoint_of_another_run_is_refused(unfinished):
     newest = checkpoint.newest(unfinished / "checkpoints")
     arrays, about = tensors.read(newest, checkpoint.KIND)
     tensors.write(newest, checkpoint.KIND, arrays, about | {"identity": about["identity"] | {"seed": 3}})
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_another_run(unfinished):
 
 @contextmanager
 def files_no_larger_than(size):
-    """A disk that is full sooner than usual, for this process."""
+    """Simulate a full disk: limit the size of files of this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -214,24 +214,24 @@ def files_no_larger_than(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk(unfinished, trained, capsys):
+def test_a_full_disk_stops_with_a_sentence(unfinished, trained, capsys):
     before = fingerprints(unfinished / "checkpoints")
     size = checkpoint.newest(unfinished / "checkpoints").stat().st_size
     with files_no_larger_than(size - 1):
         assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 1
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert re.search(
         r"otpe: /.*step-0000000009.safetensors cannot be written: File too large. Earlier checkpoints are untouched",
-        said,
+        errors,
     )
-    assert "Traceback" not in said
-    assert fingerprints(unfinished / "checkpoints") == before, "also nothing half-written is left"
+    assert "Traceback" not in errors
+    assert fingerprints(unfinished / "checkpoints") == before, "no half-written file remains either"
     assert cli.main(["train", "--resume", "--out", str(unfinished)]) == 0
     assert state(unfinished) == state(trained.folder)
 
 
 @pytest.mark.parametrize("at", ["metrics.jsonl", "result.json"])
-def test_a_disk_that_is_full_while_something_else_is_written(at, unfinished, trained, monkeypatch, capsys):
+def test_a_disk_full_while_writing_other_files_stops_with_a_sentence(at, unfinished, trained, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -22,8 +22,8 @@ RULES = ("bptt", "ottt")
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    made = from_arrays(rng.random((6, 9, 8)) < 0.4, np.arange(9) % 3, names=("a", "b", "c"))
-    return otpe.Splits(made, made.subset([0, 1, 2, 3, 4]), made.subset([5, 6, 7]))
+    dataset = from_arrays(rng.random((6, 9, 8)) < 0.4, np.arange(9) % 3, names=("a", "b", "c"))
+    return otpe.Splits(dataset, dataset.subset([0, 1, 2, 3, 4]), dataset.subset([5, 6, 7]))
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +35,13 @@ def config(tmp_path_factory):
 
 
 def run(config, data):
-    """These data under the name of known ones, so that the command can go on with them."""
+    """Run the comparison with these data under the name of a known dataset, so that the command can resume it."""
     return compare.prepared_comparison(config, Own(data=data))()
 
 
 @pytest.fixture(scope="module")
 def compared(config, data):
-    """The results, and what the programs were given at the start of each run."""
+    """Return the results, and the arguments of the first program call of each run."""
     begun, advance = [], loop.advance
     with pytest.MonkeyPatch.context() as patch:
 
@@ -54,7 +54,7 @@ def compared(config, data):
         return run(config, data), begun
 
 
-def test_all_begin_alike(compared, data):
+def test_all_rules_start_from_the_same_state(compared, data):
     _, begun = compared
     assert [(recipe.rule.name, recipe.mode) for recipe, *_ in begun] == [
         ("bptt", "offline"),
@@ -67,19 +67,19 @@ def test_all_begin_alike(compared, data):
         assert (other.view.net, other.batch) == (recipe.view.net, recipe.batch)
         jax.tree.map(np.testing.assert_array_equal, same_networks, networks)
         jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
-    assert [other.every for other, *_ in begun] == [1, 1, 3], "offline has no use for it"
+    assert [other.every for other, *_ in begun] == [1, 1, 3], "offline training does not use it"
 
 
-def test_each_is_a_run_of_its_own(compared, config):
+def test_each_rule_has_a_run_folder(compared, config):
     results, _ = compared
     assert [result.learning_rate for result in results] == [0.01, 0.01, 0.002]
     for result in results:
-        found = otpe.load(result.folder)
+        loaded = otpe.load(result.folder)
         assert result.folder == config.out / f"{result.rule}-{result.mode}"
-        assert (found.test_accuracy, found.metrics) == (result.test_accuracy, result.metrics)
+        assert (loaded.test_accuracy, loaded.metrics) == (result.test_accuracy, result.metrics)
 
 
-def test_table_numbers_and_picture(compared, config):
+def test_a_comparison_writes_table_numbers_and_figure(compared, config):
     results, _ = compared
     table = (config.out / "table.txt").read_text().splitlines()
     assert re.split(r" {2,}", table[0].strip()) == [
@@ -95,10 +95,10 @@ def test_table_numbers_and_picture(compared, config):
         rule, mode, accuracy = line.split()[:3]
         assert (rule, mode) == (result.rule, result.mode)
         assert float(accuracy) == pytest.approx(result.test_accuracy[0], abs=1e-3)
-    found = json.loads((config.out / "compare.json").read_text())
-    assert found["left_out"] == ["bptt cannot learn online"]
-    assert [run["folder"] for run in found["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
-    assert [run["test_accuracy"] for run in found["runs"]] == [result.test_accuracy for result in results]
+    recorded = json.loads((config.out / "compare.json").read_text())
+    assert recorded["left_out"] == ["bptt cannot learn online"]
+    assert [run["folder"] for run in recorded["runs"]] == ["bptt-offline", "ottt-offline", "ottt-online"]
+    assert [run["test_accuracy"] for run in recorded["runs"]] == [result.test_accuracy for result in results]
     section = content.from_json((config.out / "section.json").read_text())
     assert [(panel.title, [line.name for line in panel.lines]) for panel in section.figures[0].panels] == [
         ("offline: validation accuracy", ["bptt", "ottt"]),
@@ -120,7 +120,7 @@ def test_table_numbers_and_picture(compared, config):
     assert (config.out / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_finished_is_not_trained_again(compared, config, data, monkeypatch):
+def test_finished_runs_are_not_trained_again(compared, config, data, monkeypatch):
     results, _ = compared
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
     runs = {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()}
@@ -129,16 +129,16 @@ def test_what_is_finished_is_not_trained_again(compared, config, data, monkeypat
     assert {folder.name: fingerprints(folder) for folder in config.out.iterdir() if folder.is_dir()} == runs
 
 
-def test_the_command_says_what_was_left_out(compared, config, data, monkeypatch, capsys):
+def test_the_command_names_rules_that_were_left_out(compared, config, data, monkeypatch, capsys):
     monkeypatch.setattr(task, "named", lambda _: data)
     assert cli.main(["compare", "--resume", "--out", str(config.out)]) == 0
-    said = capsys.readouterr().out
-    assert (config.out / "table.txt").read_text() in said
-    assert "  bptt cannot learn online\n" in said
-    assert f"Picture: {config.out / 'curves.png'}" in said
+    output = capsys.readouterr().out
+    assert (config.out / "table.txt").read_text() in output
+    assert "  bptt cannot learn online\n" in output
+    assert f"Picture: {config.out / 'curves.png'}" in output
 
 
-def test_what_is_missing_is_trained(compared, config, data, monkeypatch):
+def test_missing_runs_are_trained(compared, config, data, monkeypatch):
     last = config.out / "ottt-online"
     (last / "result.json").unlink()
     checkpoint.newest(last / "checkpoints").unlink()
@@ -149,7 +149,7 @@ def test_what_is_missing_is_trained(compared, config, data, monkeypatch):
     assert again[2].metrics[-1]["loss"] == compared[0][2].metrics[-1]["loss"]
 
 
-def test_a_damaged_run_is_told_before_anything_is_trained(compared, config, data, monkeypatch):
+def test_a_damaged_run_is_reported_before_training(compared, config, data, monkeypatch):
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained something"))
     newest = checkpoint.newest(config.out / "ottt-online" / "checkpoints")
     content = newest.read_bytes()
@@ -160,7 +160,7 @@ def test_a_damaged_run_is_told_before_anything_is_trained(compared, config, data
     compare.prepared_comparison(replace(config, resume=True), Own(data=data)).folder.close()
 
 
-def test_other_settings_are_refused(compared, config, data):
+def test_resuming_with_other_settings_is_refused(compared, config, data):
     before = fingerprints(config.out)
     with pytest.raises(FileExistsError, match=r"rules was \['bptt', 'ottt'\], now is \['ottt'\]"):
         run(replace(config, rules=("ottt",), resume=True), data)
@@ -169,7 +169,7 @@ def test_other_settings_are_refused(compared, config, data):
     assert fingerprints(config.out) == before
 
 
-def test_all_means_all(config, data, tmp_path):
+def test_rules_all_means_every_rule(config, data, tmp_path):
     comparison = compare.prepared_comparison(replace(config, rules=("all",), out=tmp_path / "all"), Own(data=data))
     comparison.folder.close()
     assert [run.rule for run in comparison.runs if run.mode == "offline"] == list(otpe.rules())
@@ -199,18 +199,18 @@ BAD = [
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args[-3:]) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     assert cli.main(["compare", *args]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
 
 
 @pytest.mark.parametrize("given", [TINY, "otpe"], ids=["train", "text"])
-def test_settings_of_the_wrong_kind(given):
+def test_settings_of_the_wrong_type_are_refused(given):
     with pytest.raises(TypeError, match=r"expected otpe.CompareConfig\(dataset=..., ...\)"):
         otpe.compare(given)

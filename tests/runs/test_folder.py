@@ -1,4 +1,4 @@
-"""The run folder: who may work in it, and what of it survives."""
+"""The run folder: which process may use it, and what survives damage."""
 
 import fcntl
 import json
@@ -26,11 +26,11 @@ def test_other_settings_are_named_and_nothing_changes(finished, resume, capsys):
     before = fingerprints(finished)
     other = arguments(TINY, steps=24, learning_rate=0.5, rule="ottt", out=finished)
     assert main(*other, *["--resume"] * resume) == 2
-    said = capsys.readouterr().err
-    assert "belongs to a run with other settings" in said
+    errors = capsys.readouterr().err
+    assert "belongs to a run with other settings" in errors
     for line in ("steps was 12, now is 24", "learning_rate was 0.03, now is 0.5", "rule was 'otpe', now is 'ottt'"):
-        assert line in said
-    assert "batch was" not in said
+        assert line in errors
+    assert "batch was" not in errors
     assert fingerprints(finished) == before
 
 
@@ -39,7 +39,7 @@ def test_many_other_settings_are_counted(finished):
         otpe.train(replace(TINY, steps=24, seed=5, hidden=(7,), leak=0.5, clip=1.0, out=finished))
 
 
-def test_the_same_run_again_needs_resume(finished, unfinished, capsys):
+def test_repeating_a_run_needs_resume(finished, unfinished, capsys):
     before = fingerprints(finished), fingerprints(unfinished)
     assert main(*arguments(TINY, out=finished)) == 2
     assert "this very run already, which is finished. Say resume to see its result" in capsys.readouterr().err
@@ -65,14 +65,14 @@ def test_a_finished_run_is_not_trained_again(finished, trained, monkeypatch, cap
     assert fingerprints(finished) == before
 
 
-def test_settings_that_are_not_given_are_those_of_the_run(unfinished, trained):
+def test_settings_that_are_not_given_are_taken_from_the_run(unfinished, trained):
     assert main("--resume", "--out", unfinished) == 0
     assert state(unfinished) == state(trained.folder)
     assert steps_of(unfinished) == [4, 8, 12]
 
 
 @pytest.mark.parametrize("verb", ["train", "compare", "align", "landscape", "sweep"])
-def test_a_folder_without_a_run_is_not_gone_on_with(verb, tmp_path, monkeypatch, no_training, capsys):
+def test_resuming_in_a_folder_without_a_run_is_refused(verb, tmp_path, monkeypatch, no_training, capsys):
     monkeypatch.chdir(tmp_path)
     for out in (["--out", "tpyo"], ["--out=tpyo"]):
         assert cli.main([verb, "--resume", *out]) == 2
@@ -80,20 +80,20 @@ def test_a_folder_without_a_run_is_not_gone_on_with(verb, tmp_path, monkeypatch,
     assert not list(tmp_path.iterdir())
 
 
-def test_settings_that_are_given_must_be_those_of_the_run(unfinished, capsys):
+def test_given_settings_must_equal_those_of_the_run(unfinished, capsys):
     before = fingerprints(unfinished)
     assert main("--resume", f"--out={unfinished}", "--batch", "5") == 2
     assert "other settings: batch was 4, now is 5; data was" in capsys.readouterr().err
     assert fingerprints(unfinished) == before
 
 
-def test_what_does_not_change_the_numbers_may_change(unfinished, trained):
+def test_settings_that_do_not_affect_results_may_change(unfinished, trained):
     assert main("--resume", "--out", unfinished, "--keep", "1", "--checkpoint-seconds", "7") == 0
     assert state(unfinished) == state(trained.folder)
     assert [path.name for path in (unfinished / "checkpoints").iterdir()] == ["step-0000000012.safetensors"]
 
 
-def test_one_process_at_a_time(finished, no_training, capsys):
+def test_a_second_process_in_the_same_folder_is_refused(finished, no_training, capsys):
     before = fingerprints(finished)
     with (finished / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -121,12 +121,14 @@ KINDS = {
 
 @pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
-def test_what_stands_in_the_place_of_a_file(tmp_path, what, name):
-    """It is refused at once: what a link leads to stays as it is, and no pipe is waited for."""
+def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
+    """It is refused at once: the target of a link is unchanged, and a pipe is not waited for."""
     target = tmp_path / "precious"
     target.write_text("mine")
     KINDS[what](tmp_path / name, target)
-    held = os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None  # else code that opens it hangs
+    held = (
+        os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None
+    )  # otherwise code that opens the pipe would hang
     message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
     with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
         folder.Folder(tmp_path, lock, ["{}\n"]).settle()
@@ -152,16 +154,16 @@ def test_a_link_in_a_run_folder_gets_a_sentence(finished, no_training, tmp_path,
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_metrics_behind_the_checkpoint_are_measured_again(unfinished, trained):
+def test_metrics_after_the_checkpoint_are_measured_again(unfinished, trained):
     metrics = unfinished / "metrics.jsonl"
-    whole = metrics.read_text().replace("1", "2")  # not those that are kept
+    whole = metrics.read_text().replace("1", "2")  # the lines up to the checkpoint stay
     metrics.write_text(
         metrics.read_text()[: metrics.read_text().rindex('{"step": 12')] + whole[whole.rindex('{"step"') :]
     )
     otpe.train(replace(TINY, out=unfinished, resume=True))
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    for line, wanted in zip(lines, trained.metrics, strict=True):
-        assert {**line, "seconds": 0} == {**wanted, "seconds": 0}
+    for line, expected in zip(lines, trained.metrics, strict=True):
+        assert {**line, "seconds": 0} == {**expected, "seconds": 0}
 
 
 def test_a_torn_line_is_survived(unfinished):
@@ -171,7 +173,7 @@ def test_a_torn_line_is_survived(unfinished):
     assert steps_of(unfinished) == [4, 8, 12]
 
 
-def test_what_was_half_written_is_removed(unfinished):
+def test_half_written_files_are_removed(unfinished):
     partial = [unfinished / ".metrics.jsonl.0abc.partial", unfinished / "checkpoints" / ".step-12.1def.partial"]
     for path in partial:
         path.write_bytes(b"half")
@@ -181,7 +183,7 @@ def test_what_was_half_written_is_removed(unfinished):
 
 @pytest.mark.parametrize("name", ["config.json", "result.json"])
 @pytest.mark.parametrize("content", ['{"steps": 1', "[]"])
-def test_a_damaged_file_gets_a_sentence(finished, name, content, capsys):
+def test_a_damaged_file_is_refused_with_a_sentence(finished, name, content, capsys):
     (finished / name).write_text(content)
     assert main("--resume", "--out", finished) == 2
     assert f"{finished / name} is damaged: " in capsys.readouterr().err
@@ -202,7 +204,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_run_with_something_of_ones_own_does_not_go_on_without_it(name, finished):
+def test_a_run_with_a_user_part_does_not_resume_without_it(name, finished):
     config = json.loads((finished / "config.json").read_text())
     (finished / "config.json").write_text(json.dumps(config | {f"own_{name}": "something"}))
     with pytest.raises(FileExistsError, match=rf"own_{name} was 'something', now is None"):
@@ -210,12 +212,12 @@ def test_a_run_with_something_of_ones_own_does_not_go_on_without_it(name, finish
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_run_does_not_go_on_with_something_of_ones_own(name, finished):
+def test_a_run_does_not_resume_with_an_added_user_part(name, finished):
     with pytest.raises(FileExistsError, match=rf"own_{name} was None, now is ."):
         otpe.train(replace(TINY, out=finished, resume=True), **{name: OWN[name]})
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path, trained):
+def test_numpy_numbers_are_accepted_as_settings(tmp_path, trained):
     given = replace(TINY, steps=np.int64(12), learning_rate=np.float64(0.03), out=tmp_path / "new")
     otpe.train(given)
     assert json.loads((tmp_path / "new" / "config.json").read_text())["steps"] == 12
@@ -223,7 +225,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path, trained):
     assert again.test_accuracy == otpe.load(tmp_path / "new").test_accuracy == trained.test_accuracy
 
 
-def test_config_tells_settings_versions_and_data(trained):
+def test_config_json_has_settings_versions_and_data(trained):
     config = json.loads((trained.folder / "config.json").read_text())
     assert config["versions"].keys() == {"otpe", "python", "jax", "jaxlib", "optax", "numpy", "safetensors"}
     assert config["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -235,7 +237,7 @@ def lines_of(folder):
     return (folder / "metrics.jsonl").read_text().splitlines()
 
 
-def test_a_damaged_line_takes_no_other_with_it(unfinished, trained):
+def test_a_damaged_line_does_not_lose_others(unfinished, trained):
     first, *rest = lines_of(unfinished)
     torn = [first[:40], "null", '{"step": true}', "[" * 100_000, "", '{"step": 5', "\x00" * 9]
     (unfinished / "metrics.jsonl").write_text("\n".join([*torn, first, *rest]) + "\n")
@@ -255,14 +257,14 @@ def test_a_damaged_line_of_a_finished_run_leaves_the_others(finished):
     assert [line["step"] for line in otpe.load(finished).metrics] == [4, 12]
 
 
-def test_missing_metrics_are_mentioned(unfinished):
+def test_missing_metrics_give_a_warning(unfinished):
     (unfinished / "metrics.jsonl").unlink()
     with pytest.warns(UserWarning, match=r"metrics.jsonl is missing. The run goes on after step 8 all the same."):
         otpe.train(replace(TINY, out=unfinished, resume=True))
     assert steps_of(unfinished) == [12]
 
 
-def test_another_version_is_mentioned_and_recorded(unfinished, monkeypatch):
+def test_another_version_gives_a_warning_and_is_recorded(unfinished, monkeypatch):
     path = unfinished / "config.json"
     began = json.loads(path.read_text())
     version = began["versions"]["jax"]
@@ -276,5 +278,5 @@ def test_another_version_is_mentioned_and_recorded(unfinished, monkeypatch):
     assert after == before
     assert resumed == {name: began[name] for name in ("versions", "commit", "platform", "device")} | {"step": 8}
     (unfinished / "result.json").unlink()
-    otpe.train(replace(TINY, out=unfinished, resume=True))  # the same versions again: no warning
+    otpe.train(replace(TINY, out=unfinished, resume=True))  # with the same versions again there is no warning
     assert json.loads(path.read_text())["resumed"] == [resumed]

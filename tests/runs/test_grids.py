@@ -1,4 +1,4 @@
-"""Runs on data whose time steps have several axes: moving shapes, and grids of one's own."""
+"""Runs on data whose time steps have several axes: moving shapes, and user grids."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,20 +38,20 @@ def test_moving_shapes_from_the_command_line(tmp_path, capsys):
     assert "test accuracy" in capsys.readouterr().out
 
 
-def test_moving_shapes_are_those_of_the_dataset(tmp_path):
-    """The named dataset and the same one given by hand, validation and test drawn alike."""
+def test_named_moving_shapes_equal_the_dataset_given_by_hand(tmp_path):
+    """The named dataset and the same one given by hand. Validation and test samples are drawn alike."""
     named = otpe.train(replace(SHAPES, out=tmp_path / "named"))
     data = moving_shapes(size=12, time_steps=5, noise=0.01)
     own = otpe.train(replace(SHAPES, out=tmp_path / "own", dataset="mine"), data=otpe.Splits(data, data, data))
-    for given, wanted in zip(jax.tree.leaves(own.params), jax.tree.leaves(named.params), strict=True):
-        np.testing.assert_array_equal(given, wanted)
+    for given, expected in zip(jax.tree.leaves(own.params), jax.tree.leaves(named.params), strict=True):
+        np.testing.assert_array_equal(given, expected)
     resumed = otpe.train(replace(SHAPES, out=tmp_path / "named", resume=True))
     assert resumed.test_accuracy == named.test_accuracy
     assert task.named(SHAPES).test.shape == (2, 12, 12)
 
 
 def test_a_grid_is_flattened_for_dense_layers(tmp_path):
-    """Runs of before, when a grid was made of units in one row, have the same data and go on."""
+    """Older runs, in which a grid was a row of units, have the same data and can be resumed."""
     config = replace(TINY, dataset="mine")
     data = splits()
     flat = otpe.Splits(*(part.flat() for part in data))
@@ -70,7 +70,7 @@ def test_a_grid_is_flattened_for_dense_layers(tmp_path):
 @partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
 @dataclass(frozen=True)
 class OfBefore:
-    """A dataset as the contract was before: it has units, and no shape."""
+    """A dataset with the older contract: it has units, but no shape."""
 
     spikes: Any
     steps, units, names = 5, 8, ("a", "b", "c")
@@ -79,7 +79,7 @@ class OfBefore:
         return otpe.datasets.SpikeBatch(self.spikes[:, :size], jax.numpy.arange(size) % 3)
 
 
-def test_a_dataset_that_has_units_alone(tmp_path):
+def test_a_dataset_with_units_but_no_shape_is_accepted(tmp_path):
     data = OfBefore(np.random.default_rng(0).integers(0, 2, (5, 4, 8)))
     config = replace(TINY, dataset="mine", steps=2, eval_every=2, out=tmp_path / "run")
     result = otpe.train(config, data=otpe.Splits(data, data, data))
@@ -87,7 +87,7 @@ def test_a_dataset_that_has_units_alone(tmp_path):
 
 
 @pytest.mark.parametrize("take", ["train", "valid", "test"])
-def test_three_datasets_that_differ_in_shape(take, tmp_path):
+def test_datasets_of_different_shapes_are_refused(take, tmp_path):
     data = splits()
     odd = data._replace(**{take: getattr(data, take).flat()})
     with pytest.raises(ValueError, match=rf"shapes and classes of the datasets differ: .*{take} has \[24\] and 3"):
@@ -95,7 +95,7 @@ def test_three_datasets_that_differ_in_shape(take, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_grid_that_does_not_fit_into_memory(tmp_path, monkeypatch):
+def test_a_grid_beyond_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "device", lambda: 1e8)
     config = replace(SHAPES, size=2000, hidden=(), seeds=2, out=tmp_path / "run")
     with pytest.raises(ValueError, match=r"size is 2000, with .*: the weights and .* Make size smaller"):
@@ -103,7 +103,7 @@ def test_a_grid_that_does_not_fit_into_memory(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_size_is_known_before_anything_is_made():
+def test_sizes_are_computed_before_data_is_made():
     assert task.expected_shape(SHAPES)[:3] == (5, 288, 8)
     assert task.expected_shape(TrainConfig(dataset="folder", shape=(2, 4, 6), pool=2, bins=7))[:3] == (7, 12, 1)
     assert task.found_shape(splits())[:3] == (5, 24, 3)

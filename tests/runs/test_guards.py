@@ -1,4 +1,4 @@
-"""What goes wrong quietly is told: numbers that are not finite, layers that are silent or never stop."""
+"""Silent failures are reported: non-finite numbers, and layers that never spike or always spike."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WILD = replace(TINY, hidden=(), optimizer="adamw", weight_decay=2e4, steps=24, c
 
 
 def first_step_that_is_not_finite(config):
-    """By the plainest loop there is."""
+    """Find this step with a plain loop."""
     net, data = otpe.dense([8, 3], threshold=0.3), task.named(config).train
     optimizer = optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
     params = net.init(jax.random.fold_in(random_key(config.seed), 2**31), jnp.float32)
@@ -33,18 +33,18 @@ def first_step_that_is_not_finite(config):
     return None
 
 
-@pytest.mark.filterwarnings("ignore:step")  # such weights are silent, too
-def test_the_step_is_named_and_what_was_good_is_kept(tmp_path, capsys):
+@pytest.mark.filterwarnings("ignore:step")  # such weights also give silent layers
+def test_divergence_names_the_step_and_keeps_the_last_good_state(tmp_path, capsys):
     out, step = tmp_path / "run", first_step_that_is_not_finite(WILD)
     assert step > 8
-    assert step % 4 != 0, "in the middle of a block, or nothing has to be found"
+    assert step % 4 != 0, "the step must be inside a block, or the test is trivial"
     assert cli.main(["train", *arguments(WILD, out=out)]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
+    messages = capsys.readouterr().err.splitlines()[-1]
     newest = checkpoint.newest(out / "checkpoints")
-    assert said.startswith(
+    assert messages.startswith(
         f"otpe: step {step}: weights or loss are not finite any more (seed 1); the last good checkpoint is {newest}."
     )
-    assert "Start again with a smaller learning_rate (it is 0.03), or with clip" in said
+    assert "Start again with a smaller learning_rate (it is 0.03), or with clip" in messages
     assert step // 4 * 4 <= int(newest.stem.removeprefix("step-")) < step
     assert steps_of(out)[-1] == step // 4 * 4
     assert not (out / "result.json").exists()
@@ -54,7 +54,7 @@ def test_the_step_is_named_and_what_was_good_is_kept(tmp_path, capsys):
     assert state(out) == before
 
 
-def test_only_the_networks_that_went_wrong_are_named():
+def test_only_the_networks_that_diverged_are_named():
     finite = [np.array([True, True, True]), np.array([True, False, False])]
     now = guards.State(np.int32(5), *[None] * 5)
     error = guards.diverged(lambda _: (now, finite.pop(0)), now, 8, np.arange(7, 10), 0.5, None)
@@ -63,30 +63,30 @@ def test_only_the_networks_that_went_wrong_are_named():
     )
 
 
-def test_a_silent_network_is_told_of_once(tmp_path, capsys):
+def test_a_silent_network_is_reported_once(tmp_path, capsys):
     silent = replace(TINY, threshold=1e6, out=tmp_path / "api")
-    with pytest.warns(UserWarning, match=r"^step 12: ") as told:
+    with pytest.warns(UserWarning, match=r"^step 12: ") as warned:
         result = otpe.train(silent)
-    assert [str(warning.message).split(". ")[0] for warning in told] == [
+    assert [str(warning.message).split(". ")[0] for warning in warned] == [
         "step 12: hidden layer 1 never spikes",
         "step 12: the output layer never spikes: the network is silent, and silence counts as wrong",
     ]
-    assert len(result.metrics) == 3, "each of them saw it"
+    assert len(result.metrics) == 3, "every evaluation saw it"
     assert result.test_accuracy == [0.0]
     assert cli.main(["train", *arguments(silent, out=tmp_path / "cli")]) == 0
     assert capsys.readouterr().err.count("otpe: warning: step 12: ") == 2
 
 
 @pytest.mark.parametrize("width", [6, 41, 47], ids="{} neurons".format)
-def test_a_layer_that_always_spikes_is_told_of_once(width):
-    """As measured: a mean of ones is not always one."""
+def test_a_layer_that_always_spikes_is_reported_once(width):
+    """The measured mean of ones is not always exactly one."""
     mean = float(jax.jit(lambda x: x.mean())(jnp.ones(width, jnp.float32)))
-    said = []
-    guard = guards.RateGuard(guards.layer_names(3), said.append)
+    messages = []
+    guard = guards.RateGuard(guards.layer_names(3), messages.append)
     for step in (4, 8, 12, 16, 20):
         guard.look(step, np.array([[0.5, mean, 0.1], [0.5, 0.999, 0.1]], np.float32), last=step == 20)
-    assert len(said) == 1
-    assert said[0].startswith(
+    assert len(messages) == 1
+    assert messages[0].startswith(
         "step 12: every neuron of hidden layer 2 spikes at every time step in 1 of 2 networks, so it"
     )
 
@@ -100,10 +100,10 @@ LIVES = {
 }
 
 
-@pytest.mark.parametrize(("rates", "told"), LIVES.values(), ids=LIVES)
-def test_a_layer_that(rates, told):
-    said = []
-    guard = guards.RateGuard(guards.layer_names(1), said.append)
+@pytest.mark.parametrize(("rates", "warned"), LIVES.values(), ids=LIVES)
+def test_silent_and_saturated_layers_are_reported(rates, warned):
+    messages = []
+    guard = guards.RateGuard(guards.layer_names(1), messages.append)
     for step, rate in enumerate(rates):
         guard.look(step, np.array([[rate]]), last=step == len(rates) - 1)
-    assert [text.split(":")[0] for text in said] == told
+    assert [text.split(":")[0] for text in messages] == warned

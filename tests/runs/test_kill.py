@@ -1,4 +1,4 @@
-"""`kill -9` at random moments, again and again: every run ends with the bits it would have ended with."""
+"""`kill -9` at random moments, repeatedly: every resumed run ends with the same bits as one without interruption."""
 
 import json
 import os
@@ -17,53 +17,56 @@ from otpe.lab.runs import checkpoint
 SCRIPT = Path(every_run.__file__)
 
 
-def begun(folder, first=0):
-    """A process that trains. Compiled programs are kept for the next one, to save time; test_stop.py goes without."""
+def start_process(folder, first=0):
+    """Start a process that trains. It shares a compilation cache with the next one; test_stop.py uses none."""
     command = [sys.executable, "-W", "ignore", str(SCRIPT), str(folder), str(first)]
-    kept = {"JAX_COMPILATION_CACHE_DIR": str(folder / "programs"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    env = os.environ | {"JAX_ENABLE_X64": "1", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"} | kept
+    environment = {
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "programs"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    env = os.environ | {"JAX_ENABLE_X64": "1", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"} | environment
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(found, process):
-    while not found() and process.poll() is None:
+def wait_for(condition, process):
+    while not condition() and process.poll() is None:
         time.sleep(0.002)
 
 
-def killed(folder, number, out, moment):
-    """Train until a random moment of this run, and die. Were there checkpoints to go on from?"""
-    process = begun(folder, number)
-    saved = moment.random() < 0.7  # else it may not have come so far
+def kill_at_random(folder, number, out, moment):
+    """Train until a random moment, then kill the process. Return whether there were checkpoints to resume from."""
+    process = start_process(folder, number)
+    saved = moment.random() < 0.7  # otherwise the process may not have come this far
     wait_for(lambda: checkpoint.newest(out / "checkpoints") if saved else out.exists(), process)
     time.sleep(moment.uniform(0, 0.3 if saved else 2.0))
     process.send_signal(signal.SIGKILL)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGKILL, said
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGKILL, errors
     return checkpoint.newest(out / "checkpoints") is not None and not (out / "result.json").exists()
 
 
-def finished(folder):
-    process = begun(folder)
-    said = process.communicate(timeout=600)[1]
-    assert process.returncode == 0, said
+def train_to_end(folder):
+    process = start_process(folder)
+    errors = process.communicate(timeout=600)[1]
+    assert process.returncode == 0, errors
 
 
 def numbers(out):
-    """All that was measured, but for the time it took."""
+    """Return all measurements except run times."""
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     timeless = [{name: value for name, value in line.items() if "second" not in name} for line in lines]
     result = json.loads((out / "result.json").read_text())
     return timeless, {name: value for name, value in result.items() if "second" not in name}
 
 
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path):
-    moment = random.Random(os.urandom(8).hex())  # other moments every time
+def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
+    moment = random.Random(os.urandom(8).hex())  # different moments in every test run
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    alone = begun(whole)
-    kills = [killed(broken, i, config.out, moment) for i, config in enumerate(every_run.configs(broken))]
+    alone = start_process(whole)
+    kills = [kill_at_random(broken, i, config.out, moment) for i, config in enumerate(every_run.configs(broken))]
     assert len(kills) >= 20
-    assert sum(kills) >= 5, "some of them in the middle, with something to go on from"
-    finished(broken)
+    assert sum(kills) >= 5, "some runs were killed in the middle, with a checkpoint to resume from"
+    train_to_end(broken)
     assert alone.communicate(timeout=600)[1] is not None
     assert alone.returncode == 0
     for config in every_run.configs(broken):

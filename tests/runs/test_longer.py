@@ -1,4 +1,4 @@
-"""Runs that go on with more steps, and runs that begin with given weights."""
+"""Runs that are extended with more steps, and runs that start with given weights."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from otpe.lab.runs import folder, saved_weights
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-    """A finished run of 8 steps; the fixture `trained` has 12 of the same."""
+    """A finished run of 8 steps. The fixture `trained` has 12 steps of the same run."""
     return otpe.train(replace(TINY, steps=8, out=tmp_path_factory.mktemp("short") / "run")).folder
 
 
@@ -25,28 +25,28 @@ def eight(short, tmp_path):
     return shutil.copytree(short, tmp_path / "eight")
 
 
-def test_a_finished_run_made_longer_is_the_longer_run(eight, trained, capsys):
+def test_an_extended_run_equals_the_longer_run(eight, trained, capsys):
     assert cli.main(["train", "--resume", "--out", str(eight), "--steps", "12"]) == 0
     assert state(eight) == state(trained.folder)
     assert steps_of(eight) == [4, 8, 12]
-    found, wanted = (json.loads((path / "result.json").read_text()) for path in (eight, trained.folder))
+    longer, expected = (json.loads((path / "result.json").read_text()) for path in (eight, trained.folder))
     timed = ("seconds", "steps_per_second")
-    assert {k: v for k, v in found.items() if k not in timed} == {k: v for k, v in wanted.items() if k not in timed}
+    assert {k: v for k, v in longer.items() if k not in timed} == {k: v for k, v in expected.items() if k not in timed}
     about = json.loads((eight / "config.json").read_text())
     assert (about["steps"], about["made_longer"]) == (12, [{"from": 8, "to": 12}])
     before = fingerprints(eight)
     assert otpe.train(replace(TINY, out=eight, resume=True)).steps == 12
-    assert fingerprints(eight) == before, "it is finished"
+    assert fingerprints(eight) == before, "the run is finished"
 
 
-def test_a_process_that_ends_while_a_run_is_made_longer_loses_nothing(eight, trained):
+def test_a_killed_extension_of_a_run_loses_nothing(eight, trained):
     about = json.loads((eight / "config.json").read_text())
-    (eight / "config.json").write_text(json.dumps(about | {"steps": 12}))  # and result.json is that of 8 steps
+    (eight / "config.json").write_text(json.dumps(about | {"steps": 12}))  # result.json is still that of 8 steps
     otpe.train(replace(TINY, out=eight, resume=True))
     assert state(eight) == state(trained.folder)
 
 
-def test_a_longer_run_where_steps_decide_the_schedule(tmp_path):
+def test_a_run_with_a_schedule_of_its_length_is_not_extended(tmp_path):
     config = replace(TINY, schedule="linear", steps=8, out=tmp_path / "run")
     otpe.train(config)
     before = fingerprints(tmp_path)
@@ -57,7 +57,7 @@ def test_a_longer_run_where_steps_decide_the_schedule(tmp_path):
     assert fingerprints(tmp_path) == before
 
 
-def test_an_evaluation_that_the_longer_run_does_not_have_is_told(tmp_path, trained):
+def test_an_extra_evaluation_of_the_shorter_run_gives_a_warning(tmp_path, trained):
     config = replace(TINY, steps=6, out=tmp_path / "run")
     otpe.train(config)
     with pytest.warns(UserWarning, match=r"the run had 6 steps, and was evaluated at their end. A run of 12 steps"):
@@ -68,8 +68,8 @@ def test_an_evaluation_that_the_longer_run_does_not_have_is_told(tmp_path, train
             assert state(tmp_path / "run")[name] == leaf
 
 
-def test_the_config_of_an_earlier_version(finished, unfinished, trained):
-    """Without the settings that are new, and without the shape of the data."""
+def test_a_config_of_an_earlier_version_is_read(finished, unfinished, trained):
+    """Such a config lacks newer settings and the shape of the data."""
     new = "conv conv_kernel conv_stride conv_pool neuron leak_to current_leak adaptation_leak adaptation_strength learn_leak"
     new += " learn_current_leak learn_adaptation_leak readout start loss rate rate_weight data_shape data_classes"
     for path in (finished, unfinished):
@@ -87,7 +87,7 @@ def test_the_config_of_an_earlier_version(finished, unfinished, trained):
 # Given weights
 
 
-def test_weights_of_a_run_of_a_file_and_by_hand_are_the_same_start(tmp_path, trained):
+def test_start_weights_from_run_file_and_arrays_are_equal(tmp_path, trained):
     file = otpe.save(tmp_path / "net.safetensors", trained.net, trained.params[0])
     config = replace(TINY, steps=4, snapshots=4)
     given = {
@@ -108,7 +108,7 @@ def test_weights_of_a_run_of_a_file_and_by_hand_are_the_same_start(tmp_path, tra
     jax.tree.map(lambda way, given: np.testing.assert_array_equal(way[0, 0], given), along, trained.params[0])
 
 
-def test_a_run_that_began_with_given_weights_goes_on_without_them(tmp_path, trained):
+def test_a_run_with_start_weights_resumes_without_them(tmp_path, trained):
     source = shutil.copytree(trained.folder, tmp_path / "source")
     config = replace(TINY, steps=8, seeds=2, out=tmp_path / "run", start=source)
     otpe.train(config)
@@ -132,7 +132,7 @@ WRONG_START = {
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", WRONG_START)
-def test_a_start_that_does_not_fit(kind, tmp_path, trained, monkeypatch):
+def test_start_weights_that_do_not_fit_are_refused(kind, tmp_path, trained, monkeypatch):
     change, message = WRONG_START[kind]
     monkeypatch.chdir(tmp_path)
     config = replace(TINY, **{"start": trained.folder, "out": tmp_path / "new", **change})
@@ -145,7 +145,7 @@ def test_a_start_that_does_not_fit(kind, tmp_path, trained, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_start_from_the_command_line(tmp_path, trained):
+def test_start_weights_from_the_command_line(tmp_path, trained):
     out = tmp_path / "run"
     assert cli.main(["train", *arguments(TINY, steps=4, start=trained.folder, out=out)]) == 0
     assert json.loads((out / "config.json").read_text())["start"] == str(trained.folder)

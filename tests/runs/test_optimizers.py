@@ -19,7 +19,7 @@ from otpe.training.optimizer import ByValue
 
 
 def rates(**settings):
-    """The learning rate of every mini-batch of a run."""
+    """Record the learning rate of every mini-batch of a run."""
     config = replace(TINY, learning_rate=0.5, **settings)
     _, schedule = optimizer(config)
     return np.array([config.learning_rate * schedule(step) for step in range(config.steps)])
@@ -29,10 +29,10 @@ def rates(**settings):
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     final = {} if kind == "constant" else {"final_rate": 0.1}
-    found = rates(schedule=kind, warmup=warmup, **final)
-    np.testing.assert_allclose(found[:warmup], 0.5 * np.arange(1, warmup + 1) / max(warmup, 1), rtol=1e-6)
-    np.testing.assert_allclose(found[warmup], 0.5, rtol=1e-6)
-    np.testing.assert_allclose(found[-1], 0.5 if kind == "constant" else 0.05, rtol=1e-6)
+    learning_rates = rates(schedule=kind, warmup=warmup, **final)
+    np.testing.assert_allclose(learning_rates[:warmup], 0.5 * np.arange(1, warmup + 1) / max(warmup, 1), rtol=1e-6)
+    np.testing.assert_allclose(learning_rates[warmup], 0.5, rtol=1e-6)
+    np.testing.assert_allclose(learning_rates[-1], 0.5 if kind == "constant" else 0.05, rtol=1e-6)
     done = np.linspace(0, 1, 12 - warmup)
     share = {
         "constant": np.ones_like(done),
@@ -40,15 +40,15 @@ def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
         "cosine": 0.1 + 0.45 * (1 + np.cos(np.pi * done)),
         "exponential": 0.1**done,
     }[kind]
-    np.testing.assert_allclose(found[warmup:], 0.5 * share, rtol=1e-5)
+    np.testing.assert_allclose(learning_rates[warmup:], 0.5 * share, rtol=1e-5)
 
 
-def two_steps(made, case, rate=None):
-    params, state = case.params, made.init(case.params)
+def two_steps(optimizer, case, rate=None):
+    params, state = case.params, optimizer.init(case.params)
     state = state if rate is None else state._replace(rate=np.float64(rate))
     for _ in range(2):
         _, grads = gradients(case.net, params, case.spikes, case.labels)
-        updates, state = made.update(grads, state, params)
+        updates, state = optimizer.update(grads, state, params)
         params = optax.apply_updates(params, updates)
     return params
 
@@ -60,14 +60,14 @@ def test_every_optimizer_learns(name):
     params = two_steps(optimizer(config)[0], case, config.learning_rate)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
-    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "compiles once"
+    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "it compiles once"
     assert ByValue(optimizer(config)[0]) == ByValue(optimizer(replace(config, learning_rate=2e-3))[0]), "for all rates"
     other = replace(config, optimizer="sgd" if name == "adam" else "adam")
     assert ByValue(optimizer(config)[0]) != ByValue(optimizer(other)[0])
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_rate_in_the_state_is_the_rate_that_optax_is_given(name):
+def test_a_learning_rate_in_the_state_equals_one_given_to_optax(name):
     case, config = scenario((4, 5, 3), steps=5), replace(TINY, optimizer=name)
     ours, theirs = two_steps(optimizer(config)[0], case, 0.03), two_steps(OPTIMIZERS[name].make(0.03), case)
     assert relative_error(ours, theirs) == 0
@@ -82,15 +82,17 @@ MEANS = {
 
 
 @pytest.mark.parametrize("what", MEANS)
-def test_settings_mean_what_optax_means_by_them(what):
-    case, (settings, wanted) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(wanted, case)) == 0
+def test_optimizer_settings_mean_the_same_as_in_optax(what):
+    case, (settings, expected) = scenario((4, 5, 3), steps=5), MEANS[what]
+    assert (
+        relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(expected, case)) == 0
+    )
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_all_updates_of_a_mini_batch_have_its_rate(mode, tmp_path):
-    """Also where samples end early, and the rest of the time steps makes no update."""
-    made = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
+def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
+    """Also when samples end early, so that the remaining time steps make no update."""
+    dataset = from_arrays(np.ones((6, 8, 5)), np.arange(8) % 2, lengths=np.full(8, 2))
     config = replace(
         TINY, optimizer="sgd", schedule="linear", final_rate=0.5, hidden=(), steps=3, eval_every=2, mode=mode, out=tmp_path / "run"
     )  # fmt: skip
@@ -98,7 +100,7 @@ def test_all_updates_of_a_mini_batch_have_its_rate(mode, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         plain = Schedule.__call__
         patch.setattr(Schedule, "__call__", lambda self, step: heard.append(step) or plain(self, step))
-        otpe.train(replace(config, dataset="mine"), data=otpe.Splits(made, made, made))
-    assert heard, "the schedule was asked"
+        otpe.train(replace(config, dataset="mine"), data=otpe.Splits(dataset, dataset, dataset))
+    assert heard, "the schedule was called"
     arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
     np.testing.assert_allclose(arrays["opt_state.rate"], [0.5 * config.learning_rate], rtol=1e-6)

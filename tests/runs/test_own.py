@@ -1,4 +1,4 @@
-"""Networks, rules, losses and data of a user's own, and all the kinds of network that settings describe."""
+"""User networks, rules, losses and data, and all kinds of network that settings can describe."""
 
 import json
 import warnings
@@ -23,31 +23,31 @@ MEMBRANE = otpe.network(
 
 
 def stretched(logits, target):
-    """A loss of one's own."""
+    """A user's loss."""
     return (jnp.abs(logits - jax.nn.one_hot(target, logits.shape[-1])) ** 1.5).mean(-1)
 
 
-# Networks by settings
+# Networks from settings
 
 
-def test_dense_networks_are_those_of_before():
+def test_dense_networks_from_settings_equal_otpe_dense():
     assert checks.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
 
 
-def test_every_kind_of_network_has_its_settings():
+def test_settings_describe_every_kind_of_network():
     common = {"threshold": 0.3, "surrogate": otpe.fast_sigmoid(25.0)}
     leaks = otpe.Uniform(0.5, 0.8), otpe.Uniform(0.5, 0.8, seed=1)
     cuba = replace(
         TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer"
     )
-    wanted = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
-    assert checks.network(cuba, 8, 3).neurons == (*wanted,)
+    expected = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
+    assert checks.network(cuba, 8, 3).neurons == (*expected,)
     adaptive = replace(
         TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator"
     )
     adaptive = replace(adaptive, learn_leak="layer")
-    wanted = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
-    assert checks.network(adaptive, 8, 3).neurons == wanted
+    expected = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
+    assert checks.network(adaptive, 8, 3).neurons == expected
     conv = replace(TINY, conv=(4, 5), conv_kernel=5, conv_stride=2, conv_pool=2)
     assert [layer.out_shape for layer in checks.network(conv, (2, 34, 34), 3).layers] == [
         (4, 17, 17),
@@ -58,13 +58,13 @@ def test_every_kind_of_network_has_its_settings():
     assert checks.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
 
 
-def test_a_convolutional_network_by_settings_and_back(tmp_path):
+def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
     config = otpe.TrainConfig(
         **CONFIG, conv=(3,), conv_pool=2, neuron="cuba", readout="integrator", loss="membrane", out=tmp_path / "a"
     )
     config = replace(config, learn_leak="layer", rate=0.1, rate_weight=0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # membranes are no rates: nothing is silent
+        warnings.simplefilter("error", UserWarning)  # membranes are not rates, so no layer counts as silent
         result = otpe.train(config, data=splits())
     assert result.net == checks.network(config, SHAPE, 3)
     again = otpe.load(tmp_path / "a")
@@ -86,21 +86,21 @@ def test_data_on_a_grid_is_flat_for_dense_layers(tmp_path):
     assert otpe.load(tmp_path / "run").net == result.net
 
 
-def test_the_command_line_has_all_of_it(tmp_path):
+def test_the_command_line_sets_neuron_readout_and_loss(tmp_path):
     line = arguments(
         TINY, steps=4, neuron="cuba", current_leak=0.7, readout="integrator", loss="mse", out=tmp_path / "run"
     )
     assert cli.main(["train", *line]) == 0
-    found = otpe.load(tmp_path / "run")
-    assert [type(neuron).__name__ for neuron in found.net.neurons] == ["CubaLIF", "LeakyIntegrator"]
+    loaded = otpe.load(tmp_path / "run")
+    assert [type(neuron).__name__ for neuron in loaded.net.neurons] == ["CubaLIF", "LeakyIntegrator"]
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 0
 
 
-# Everything of one's own, everywhere
+# User parts in every command
 
 
-def test_what_is_ones_own_goes_everywhere(tmp_path):
-    """A map, a neuron, a loss, a rule, and data on a grid."""
+def test_user_parts_work_in_every_command(tmp_path):
+    """A user's map, neuron, loss and rule, and data on a grid."""
     own = {"net": MINE, "loss": stretched, "data": splits()}
     for again in (False, True):
         config = otpe.TrainConfig(**CONFIG, mode="online", out=tmp_path / "train", resume=again)
@@ -109,8 +109,8 @@ def test_what_is_ones_own_goes_everywhere(tmp_path):
     compare = otpe.CompareConfig(**CONFIG, rules=(), out=tmp_path / "compare")
     assert [r.rule for r in otpe.compare(compare, rules=RULE, **own)] == ["mixed"]
     assert "mixed" in (tmp_path / "compare" / "table.txt").read_text()
-    found = otpe.align(otpe.AlignConfig(**CONFIG, rules=(), out=tmp_path / "align"), rules=[RULE], **own)
-    assert np.isfinite(found["mixed"].cosine[..., 0]).all()
+    alignments = otpe.align(otpe.AlignConfig(**CONFIG, rules=(), out=tmp_path / "align"), rules=[RULE], **own)
+    assert np.isfinite(alignments["mixed"].cosine[..., 0]).all()
     for again in (False, True):
         sweep = otpe.SweepConfig(**CONFIG, rules=(), over=("learning_rate=0.03",), out=tmp_path / "sweep", resume=again)
         assert otpe.sweep(sweep, rules=[RULE], **own).rules == ("mixed",)
@@ -128,7 +128,7 @@ def test_what_is_ones_own_goes_everywhere(tmp_path):
     assert otpe.load(tmp_path / "train", net=MINE).net is MINE
 
 
-def test_a_network_that_the_folder_describes_is_not_handed_over_again(tmp_path):
+def test_a_network_described_by_the_folder_is_not_given_again(tmp_path):
     config = replace(TINY, steps=4, out=tmp_path / "run")
     first = otpe.train(config, net=MEMBRANE)
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run"), "--steps", "8"]) == 0
@@ -138,16 +138,16 @@ def test_a_network_that_the_folder_describes_is_not_handed_over_again(tmp_path):
     assert warm.net == MEMBRANE
 
 
-# Rules by their own names
+# User rules by name
 
 
-def test_a_rule_of_ones_own_is_known_by_its_name(tmp_path, capsys):
+def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
     config = replace(TINY, steps=4, out=tmp_path / "run")
     otpe.train(config, rule=RULE)
     for name in ("config.json", "result.json"):
         assert json.loads((tmp_path / "run" / name).read_text())["rule"] == "mixed"
-    (found,) = finder.search([tmp_path])
-    assert found.section.title == "mixed, offline, on t-randman"
+    (result,) = finder.search([tmp_path])
+    assert result.section.title == "mixed, offline, on t-randman"
     assert otpe.train(replace(config, resume=True), rule=RULE).rule == "mixed"
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 2
     assert "belongs to a run by a rule of your own, 'mixed'. Hand it over again, in Python" in capsys.readouterr().err
@@ -170,10 +170,10 @@ WRONG = {
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_does_not_go_together_is_told_before_a_folder_is_made(kind, tmp_path, request):
+def test_incompatible_parts_are_refused_before_a_folder_is_made(kind, tmp_path, request):
     change, own, message = WRONG[kind]
     if kind == "a loss of a vector":
-        request.getfixturevalue("monkeypatch").undo()  # it is traced
+        request.getfixturevalue("monkeypatch").undo()  # this check traces the network
     if kind == "real targets":
         own = {"data": splits(jnp.zeros(24, jnp.float32))}
     with pytest.raises((ValueError, TypeError), match=message):
@@ -181,7 +181,7 @@ def test_what_does_not_go_together_is_told_before_a_folder_is_made(kind, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_rules_as_settings_of_a_comparison(tmp_path):
+def test_user_rules_and_swept_user_networks_are_refused(tmp_path):
     with pytest.raises(
         TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Hand rules of your own"
     ):
@@ -191,7 +191,7 @@ def test_rules_as_settings_of_a_comparison(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_labels_of_every_time_step(tmp_path):
+def test_training_with_labels_for_every_time_step(tmp_path):
     labels = jnp.asarray((np.arange(5)[:, None] + np.arange(24)) % 3, jnp.int32)
     config = otpe.TrainConfig(**CONFIG, readout="integrator", loss="membrane", out=tmp_path / "run")
     result = otpe.train(config, data=splits(labels))

@@ -1,4 +1,4 @@
-"""What `otpe train` and `otpe.train` say to settings that make no sense."""
+"""Error messages of `otpe train` and `otpe.train` for invalid settings."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ from otpe.datasets import SpikeBatch, from_arrays
 from otpe.lab import settings
 from otpe.lab.runs import checks
 
-SMALL = arguments(TINY)  # for what is told only once the data is there
+SMALL = arguments(TINY)  # for messages that need the data
 BAD = [
     (["--dataset", "sdh"], r"dataset 'sdh' is not known. Did you mean 'shd'\? Expected one of: 't-randman'"),
     (["--rule", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
@@ -113,14 +113,14 @@ def spoken(args):
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[spoken(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     assert cli.main(["train", *args]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("otpe: ")
-    assert "Traceback" not in said
-    assert re.search(message, said)
+    output = capsys.readouterr().err
+    assert output.startswith("otpe: ")
+    assert "Traceback" not in output
+    assert re.search(message, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
     assert (tmp_path / "a-file").read_text() == "mine"
 
@@ -145,31 +145,31 @@ WRONG = {
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", WRONG)
-def test_settings_of_the_wrong_type(kind, tmp_path):
+def test_values_of_the_wrong_type_are_refused(kind, tmp_path):
     change, error, message = WRONG[kind]
     with pytest.raises(error, match=message):
         otpe.train(replace(TINY, out=tmp_path / "new", **change))
     assert not list(tmp_path.iterdir())
 
 
-def made(units=8, classes=3, recordings=10):
+def recordings_of(units=8, classes=3, recordings=10):
     spikes = np.random.default_rng(0).integers(0, 2, (6, recordings, *np.atleast_1d(units)))
     return from_arrays(spikes, np.arange(recordings) % classes)
 
 
 class Foreign:
-    """Has all that a dataset has, but JAX does not know it."""
+    """Has all methods of a dataset, but is not registered as a JAX pytree."""
 
     steps, units, names = 6, 8, ("a", "b", "c")
 
     def batch(self, *_):
-        return made().batch(0, 0, 4)
+        return recordings_of().batch(0, 0, 4)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["spikes"], meta_fields=[])
 @dataclass(frozen=True)
 class Own:
-    """A grid [2, 2, 2] of somebody's own, who is wrong about its shape."""
+    """A user's grid [2, 2, 2] with a wrong `shape`."""
 
     spikes: jax.Array
     steps, shape, names = 6, (8,), ("a", "b", "c")
@@ -180,16 +180,16 @@ class Own:
 
 GIVEN = {
     "data": ({"data": 3}, r"data is a int, expected three datasets: otpe.Splits\(train=..., valid=..., test=...\)"),
-    "two datasets": ({"data": (made(), made())}, r"data is a tuple, expected three datasets"),
+    "two datasets": ({"data": (recordings_of(), recordings_of())}, r"data is a tuple, expected three datasets"),
     "no datasets": ({"data": (1, 2, 3)}, r"data.train is a int without steps, shape, names, batch, expected a dataset"),
     "not a pytree": ({"data": (Foreign(),) * 3}, r"data.train is a Foreign, which JAX does not know.*register"),
-    "units": ({"data": (made(), made(), made(units=7))}, r"shapes and classes of the datasets differ: train has \[8\] and 3, .*test has \[7\] and 3\. Expected the same"),
+    "units": ({"data": (recordings_of(), recordings_of(), recordings_of(units=7))}, r"shapes and classes of the datasets differ: train has \[8\] and 3, .*test has \[7\] and 3\. Expected the same"),
     "another shape": ({"data": (Own(np.ones((6, 4, 2, 2, 2))),) * 3}, r"data.train says that its time steps have the shape \[8\], but those of its batches have \[2, 2, 2\]\. Make its `shape` \(2, 2, 2\)"),
-    "few recordings": ({"data": (made(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
+    "few recordings": ({"data": (recordings_of(recordings=3),) * 3}, r"batch is 4, more than the 3 recordings to learn from"),
     "net": ({"net": 3}, r"net is a int, expected a network such as otpe.dense"),
     "inputs": ({"net": otpe.dense([9, 3])}, r"net takes inputs of the shape \[9\], but the data has \[8\]\. Build the network for it"),
-    "a grid": ({"net": otpe.dense([8, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[8\], but the data has \[2, 2, 2\]\. Use otpe.datasets.flat on the data"),
-    "another grid": ({"net": otpe.dense([9, 3]), "data": (made(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[9\], but the data has \[2, 2, 2\]\. Build the network for it"),
+    "a grid": ({"net": otpe.dense([8, 3]), "data": (recordings_of(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[8\], but the data has \[2, 2, 2\]\. Use otpe.datasets.flat on the data"),
+    "another grid": ({"net": otpe.dense([9, 3]), "data": (recordings_of(units=(2, 2, 2)),) * 3}, r"net takes inputs of the shape \[9\], but the data has \[2, 2, 2\]\. Build the network for it"),
     "outputs": ({"net": otpe.dense([8, 2])}, r"net has 2 outputs, but the data has 3 classes\. Build it with 3 outputs"),
     "optimizer": ({"optimizer": 3}, r"optimizer is 3, expected an optax optimizer such as optax.adamax\(1e-3\)"),
     "no optimizer yet": ({"optimizer": optax.adam}, r"expected an optax optimizer such as"),
@@ -198,15 +198,15 @@ GIVEN = {
 
 
 @pytest.mark.usefixtures("no_training")
-def test_draws_of_data_that_has_none(tmp_path):
+def test_draws_are_refused_for_data_without_draws(tmp_path):
     with pytest.raises(ValueError, match=r"draws is 2, but this data has no draws of manifolds\. Leave draws out"):
-        otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(made(),) * 3)
+        otpe.train(replace(TINY, seeds=2, draws=2, out=tmp_path / "new"), data=(recordings_of(),) * 3)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("kind", GIVEN)
-def test_what_is_given_in_place_of_a_name(kind, tmp_path):
+def test_wrong_objects_given_as_parts_are_refused(kind, tmp_path):
     given, message = GIVEN[kind]
     with pytest.raises((ValueError, TypeError), match=message):
         otpe.train(replace(TINY, out=tmp_path / "new"), **given)
@@ -214,13 +214,13 @@ def test_what_is_given_in_place_of_a_name(kind, tmp_path):
 
 
 @pytest.mark.parametrize("given", ["otpe", None, otpe.CompareConfig(), {"steps": 3}], ids=lambda x: type(x).__name__)
-def test_settings_that_are_none(given):
+def test_a_config_of_the_wrong_type_is_refused(given):
     with pytest.raises(TypeError, match=rf"config is a {type(given).__name__}, expected otpe.TrainConfig\(dataset="):
         otpe.train(given)
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_batch_larger_than_the_recordings(tmp_path, monkeypatch, capsys):
+def test_a_batch_larger_than_the_recordings_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     for split in ("train", "test"):
@@ -232,29 +232,31 @@ def test_a_batch_larger_than_the_recordings(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("otpe.files.os.access", lambda *_: False)  # whoever runs the tests may be allowed everything
+def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "otpe.files.os.access", lambda *_: False
+    )  # the user who runs the tests may have all permissions
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "where nothing may be written. Name another folder." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_folder_with_other_things_is_left_as_it_is(tmp_path, capsys):
+def test_a_folder_with_other_files_is_left_unchanged(tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("mine")
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
     assert "which holds other things (letter.txt), but no run. Name another folder." in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, capsys):
+def test_missing_tensorboard_is_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     assert cli.main(["train", *SMALL, "--tensorboard", "--out", str(tmp_path / "new")]) == 2
     assert "Use: pip install 'otpe[tensorboard]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_the_leak_is_that_of_the_paper_in_both_places():
+def test_both_default_leaks_are_those_of_the_paper():
     assert settings.PAPER_LEAK == networks.PAPER_LEAK
 
 
@@ -269,6 +271,6 @@ for verb in ("train", "compare"):
         assert stop.code == 0
 assert "jax" not in sys.modules
 """
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert "--learning-rate" in said
-    assert "--online-learning-rate" in said
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "--learning-rate" in output
+    assert "--online-learning-rate" in output

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the state is saved, and the run goes on as if nothing had happened."""
+"""Ctrl-C and SIGTERM: the state is saved, and the resumed run gives the same result as one without interruption."""
 
 import os
 import re
@@ -19,11 +19,11 @@ LONG = replace(TINY, eval_every=4 * 499, steps=16 * 4 * 499)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What comes out when nobody interferes."""
+    """Return the final state of a run without interruption."""
     return state(otpe.train(replace(LONG, out=tmp_path_factory.mktemp("whole") / "run")).folder)
 
 
-# In a process: the signal comes while a block runs. Before a second one, which may be all the rest on a fast machine.
+# Runs in a process: the signal comes while the first block runs. On a fast machine, a second block could be all the rest.
 SIGNALLED = """
 import os, sys
 from otpe import cli
@@ -44,20 +44,20 @@ raise SystemExit(cli.main())
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_process_saves_and_leaves(number, status, tmp_path, whole):
+def test_a_signalled_process_saves_and_exits(number, status, tmp_path, whole):
     out = tmp_path / "run"
     line = ["train", *arguments(LONG, out=out), "--checkpoint-seconds", "0"]
     process = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(int(number)), *line],
         env=os.environ | {"JAX_ENABLE_X64": "1"}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    said = process.stderr
-    assert process.returncode == status, said
-    stopped = re.search(r"otpe: stopped at step (\d+) of 31936, and saved", said)
-    assert stopped, said
+    errors = process.stderr
+    assert process.returncode == status, errors
+    stopped = re.search(r"otpe: stopped at step (\d+) of 31936, and saved", errors)
+    assert stopped, errors
     step = int(stopped[1])
-    assert f"Go on with: otpe train --resume --out {out} (in Python: resume=True)" in said
-    assert "Traceback" not in said
+    assert f"Go on with: otpe train --resume --out {out} (in Python: resume=True)" in errors
+    assert "Traceback" not in errors
     assert checkpoint.newest(out / "checkpoints").stem == f"step-{step:010}"
     assert 0 < step < LONG.steps
     assert cli.main(["train", "--resume", "--out", str(out)]) == 0
@@ -67,7 +67,7 @@ def test_a_process_saves_and_leaves(number, status, tmp_path, whole):
 
 @pytest.fixture
 def pressed(monkeypatch):
-    """Ctrl-C as soon as step 4 is done, while the next block runs. How often programs were called, by step."""
+    """Press Ctrl-C after step 4, while the next block runs. Record how often programs were called, by step."""
     calls, advance = [], loop.advance
 
     def watched(recipe, train, valid, networks, before, strides, when):
@@ -80,14 +80,14 @@ def pressed(monkeypatch):
     return calls
 
 
-def test_the_block_that_runs_comes_to_its_end(pressed, tmp_path, trained, capsys):
+def test_ctrl_c_waits_for_the_running_block(pressed, tmp_path, trained, capsys):
     out = tmp_path / "run"
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=r"stopped at step 8 of 12, and saved"):
         otpe.train(replace(TINY, out=out, checkpoint_seconds=0))
     assert signal.getsignal(signal.SIGINT) is before
     assert "Stopping: this block of steps ends, then the state is saved." in capsys.readouterr().err
-    assert pressed == [0, 0, 1, 4], "one of them compiles only"
+    assert pressed == [0, 0, 1, 4], "one of the calls only compiles"
     assert steps_of(out) == [4, 8]
     assert checkpoint.newest(out / "checkpoints").stem == "step-0000000008"
     otpe.train(replace(TINY, out=out, resume=True))

@@ -1,4 +1,4 @@
-"""`otpe.train` learns what a loop by hand learns, and reports what is so."""
+"""`otpe.train` learns what a loop written by hand learns, and reports correct numbers."""
 
 import json
 import struct
@@ -16,35 +16,35 @@ from otpe import cli
 from otpe.lab.runs import loop, task
 from otpe.lab.runs.train import prepared
 
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32, in another order of operations
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}  # float32 with another order of operations
 
 
-def assert_close(given, wanted):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **TOLERANCE), given, wanted)
+def assert_close(given, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **TOLERANCE), given, expected)
 
 
 def draws(seed, count):
-    """The mini-batches of an exam."""
+    """Return the mini-batches of an evaluation."""
     data = task.named(TINY).train
     return [data.batch(seed, i, TINY.batch) for i in range(count)]
 
 
-def test_offline_is_a_loop_by_hand(trained):
-    wanted = by_hand.train(TINY, task.named(TINY), TINY.seed)
+def test_offline_training_equals_a_loop_by_hand(trained):
+    expected = by_hand.train(TINY, task.named(TINY), TINY.seed)
     best = trained.best_step[0]
-    assert 0 < best < TINY.steps, "or nothing is said about which parameters are kept"
-    assert_close(trained.params[0], wanted.params[best])
+    assert 0 < best < TINY.steps, "otherwise the test does not show which parameters are kept"
+    assert_close(trained.params[0], expected.params[best])
     for line in trained.metrics:
-        step, params = line["step"], wanted.params[line["step"]]
-        np.testing.assert_allclose(line["loss"], np.mean(wanted.losses[step - 4 : step]), **TOLERANCE)
+        step, params = line["step"], expected.params[line["step"]]
+        np.testing.assert_allclose(line["loss"], np.mean(expected.losses[step - 4 : step]), **TOLERANCE)
         np.testing.assert_allclose(
-            line["valid_loss"], by_hand.loss(wanted.net, params, draws(2**32 - 1, 4)), **TOLERANCE
+            line["valid_loss"], by_hand.loss(expected.net, params, draws(2**32 - 1, 4)), **TOLERANCE
         )
-        np.testing.assert_allclose(line["valid_accuracy"], by_hand.accuracy(wanted.net, params, draws(2**32 - 1, 4)))
+        np.testing.assert_allclose(line["valid_accuracy"], by_hand.accuracy(expected.net, params, draws(2**32 - 1, 4)))
 
 
 @pytest.mark.parametrize("given", [{}, {"standardize": "batch", "rule": "bptt", "align": ("otpe",)}])
-def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, given):
+def test_each_network_of_several_draws_trains_as_alone(tmp_path, given):
     config = replace(TINY, seed=3, snapshots=4, **given)
     together = otpe.train(replace(config, seeds=4, draws=2, manifolds=5, out=tmp_path / "together"))
     for number, manifolds in enumerate((5, 5, 6, 6)):
@@ -59,7 +59,7 @@ def test_on_several_draws_each_network_learns_as_it_would_on_its_own(tmp_path, g
                 np.testing.assert_allclose(cosines[0][number], cosines[1][0], **TOLERANCE)
 
 
-def test_all_is_compiled_before_the_first_step(tmp_path):
+def test_all_programs_are_compiled_before_the_first_step(tmp_path):
     run = prepared(replace(TINY, hidden=(7,), out=tmp_path / "run"))
     before = [program._cache_size() for program in (loop.advance, loop.examine)]
     run.compile()
@@ -79,13 +79,18 @@ def test_the_best_parameters_are_tested(trained):
     assert trained.test_accuracy_mean == trained.test_accuracy[0]
 
 
-def test_the_result_has_what_was_promised(trained):
-    found = json.loads((trained.folder / "result.json").read_text())
+def test_the_result_has_all_documented_fields(trained):
+    recorded = json.loads((trained.folder / "result.json").read_text())
     promised = "rule mode dataset seeds test_accuracy valid_accuracy loss steps seconds steps_per_second"
-    assert found.keys() >= set(promised.split())
-    assert (found["rule"], found["mode"], found["dataset"], found["steps"]) == ("otpe", "offline", "t-randman", 12)
-    assert found["loss"] == trained.metrics[-1]["loss"]
-    assert found["seconds"] == pytest.approx(12 / found["steps_per_second"], abs=6e-4), "in milliseconds"
+    assert recorded.keys() >= set(promised.split())
+    assert (recorded["rule"], recorded["mode"], recorded["dataset"], recorded["steps"]) == (
+        "otpe",
+        "offline",
+        "t-randman",
+        12,
+    )
+    assert recorded["loss"] == trained.metrics[-1]["loss"]
+    assert recorded["seconds"] == pytest.approx(12 / recorded["steps_per_second"], abs=6e-4), "rounded to milliseconds"
     assert steps_of(trained.folder) == [4, 8, 12]
     assert str(trained).startswith("otpe offline: test accuracy 0.")
 
@@ -93,8 +98,8 @@ def test_the_result_has_what_was_promised(trained):
 def test_the_last_evaluation_is_at_the_end(tmp_path):
     result = otpe.train(replace(TINY, steps=16, eval_every=12, out=tmp_path / "run"))
     assert [line["step"] for line in result.metrics] == [12, 16]
-    wanted = by_hand.train(replace(TINY, steps=16), task.named(TINY), TINY.seed)
-    np.testing.assert_allclose(result.loss, np.mean(wanted.losses[12:]), **TOLERANCE)
+    expected = by_hand.train(replace(TINY, steps=16), task.named(TINY), TINY.seed)
+    np.testing.assert_allclose(result.loss, np.mean(expected.losses[12:]), **TOLERANCE)
 
 
 def test_the_same_seed_gives_the_same_bits(tmp_path, trained):
@@ -102,14 +107,14 @@ def test_the_same_seed_gives_the_same_bits(tmp_path, trained):
     assert state(tmp_path / "run") == state(trained.folder)
 
 
-def test_a_run_comes_back_from_its_folder(finished, trained):
-    found = otpe.load(finished)
-    jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
-    assert (found.net, found.metrics, found.test_loss) == (trained.net, trained.metrics, trained.test_loss)
-    assert found.folder == finished
+def test_a_run_is_loaded_from_its_folder(finished, trained):
+    loaded = otpe.load(finished)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params, trained.params)
+    assert (loaded.net, loaded.metrics, loaded.test_loss) == (trained.net, trained.metrics, trained.test_loss)
+    assert loaded.folder == finished
 
 
-def test_what_cannot_be_loaded(finished, unfinished, tmp_path):
+def test_folders_that_cannot_be_loaded_are_refused(finished, unfinished, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"not finished. Go on with: otpe train --resume --out"):
         otpe.load(unfinished)
     with pytest.raises(FileNotFoundError, match=r"holds no run: there is no config.json in it"):
@@ -124,7 +129,7 @@ def test_what_cannot_be_loaded(finished, unfinished, tmp_path):
     assert otpe.load(finished, net=own).net is own
 
 
-# Recordings of unequal lengths, in mini-batches that do not divide their number; two networks side by side
+# Recordings of unequal lengths, in mini-batches that do not divide their number, with two networks at once
 
 
 ONLINE = {"mode": "online", "rule": "otpe", "every": 5, "learning_rate": 0.003}
@@ -152,38 +157,38 @@ def online(recorded):
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_recordings_of_unequal_lengths(mode, recorded, request):
+def test_training_on_recordings_of_unequal_lengths(mode, recorded, request):
     result, splits = request.getfixturevalue(mode), task.named(recorded)
     assert splits.train.lengths is not None
     config = recorded if mode == "offline" else replace(recorded, **ONLINE)
     valid, test = list(splits.valid.in_order(4)), list(splits.test.in_order(4))
     for i in range(2):
-        wanted = by_hand.train(config, splits, i)
-        assert_close(result.params[i], wanted.params[result.best_step[i]])
+        expected = by_hand.train(config, splits, i)
+        assert_close(result.params[i], expected.params[result.best_step[i]])
         for line in result.metrics:
-            step, params = line["step"], wanted.params[line["step"]]
-            leak = wanted.net.readout_leak if config.rule == "f-otpe" else 0.0
-            np.testing.assert_allclose(line["loss"][i], np.mean(wanted.losses[step - 3 : step]), **TOLERANCE)
+            step, params = line["step"], expected.params[line["step"]]
+            leak = expected.net.readout_leak if config.rule == "f-otpe" else 0.0
+            np.testing.assert_allclose(line["loss"][i], np.mean(expected.losses[step - 3 : step]), **TOLERANCE)
             np.testing.assert_allclose(
-                line["valid_loss"][i], by_hand.loss(wanted.net, params, valid, leak), **TOLERANCE
+                line["valid_loss"][i], by_hand.loss(expected.net, params, valid, leak), **TOLERANCE
             )
-            np.testing.assert_allclose(line["valid_accuracy"][i], by_hand.accuracy(wanted.net, params, valid))
-        tested = by_hand.accuracy(wanted.net, result.params[i], test)
+            np.testing.assert_allclose(line["valid_accuracy"][i], by_hand.accuracy(expected.net, params, valid))
+        tested = by_hand.accuracy(expected.net, result.params[i], test)
         assert result.test_accuracy[i] == pytest.approx(tested)
-        assert 6 * tested == pytest.approx(round(6 * tested)), "each of 6 recordings once"
+        assert 6 * tested == pytest.approx(round(6 * tested)), "each of the 6 recordings counts once"
 
 
-def test_side_by_side_is_as_alone(offline, recorded):
+def test_networks_side_by_side_train_as_alone(offline, recorded):
     alone = otpe.train(replace(recorded, seeds=1, seed=1, out=recorded.root / "alone"))
     assert_close(alone.params[0], offline.params[1])
     for one, both in zip(alone.metrics, offline.metrics, strict=True):
         np.testing.assert_allclose(one["valid_loss"][0], both["valid_loss"][1], **TOLERANCE)
         np.testing.assert_allclose(one["rates"][0], both["rates"][1], **TOLERANCE)
     differ = [np.abs(np.subtract(a, b)).max() for a, b in zip(*map(jax.tree.leaves, offline.params), strict=True)]
-    assert max(differ) > 0.01, "each has weights and mini-batches of its own"
+    assert max(differ) > 0.01, "each network has its own weights and mini-batches"
 
 
-def test_rates_are_spikes_per_neuron_and_step_of_ones_own(online, recorded):
+def test_rates_are_spikes_per_neuron_and_valid_step(online, recorded):
     at = online.metrics.index(next(line for line in online.metrics if line["step"] == online.best_step[0]))
     spikes, counts = [0.0, 0.0], 0
     for batch in task.named(recorded).valid.in_order(4):
@@ -193,7 +198,7 @@ def test_rates_are_spikes_per_neuron_and_step_of_ones_own(online, recorded):
     np.testing.assert_allclose(online.metrics[at]["rates"][0], np.array(spikes) / counts, rtol=1e-5)
 
 
-def test_data_that_has_moved_is_the_same_data(offline, recorded, tmp_path):
+def test_moved_files_count_as_the_same_data(offline, recorded, tmp_path):
     recorded.root.rename(tmp_path / "moved")
     try:
         run = tmp_path / "moved" / "run"
@@ -207,25 +212,25 @@ def test_data_that_has_moved_is_the_same_data(offline, recorded, tmp_path):
 
 
 def scalars(folder):
-    """All of (name, step, value) in the events of a folder."""
+    """Return every (name, step, value) in the event files of a folder."""
     event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
-    found = []
+    events = []
     for path in sorted(folder.glob("events*")):
         content = path.read_bytes()
         while content:  # length, its checksum, the event, its checksum
             (size,) = struct.unpack("<Q", content[:8])
             event = event_pb2.Event.FromString(content[12 : 12 + size])
-            found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            events += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
             content = content[16 + size :]
-    return found
+    return events
 
 
-def test_events_for_tensorboard(tmp_path, trained):
+def test_tensorboard_files_have_the_metrics(tmp_path, trained):
     out = tmp_path / "run"
     assert cli.main(["train", "--resume", "--out", str(out), *arguments(TINY), "--tensorboard"]) == 0
-    wanted = [
+    expected = [
         (name, line["step"], pytest.approx(line[name][0]))
         for line in trained.metrics
         for name in ("loss", "valid_loss", "valid_accuracy")
     ]
-    assert scalars(out / "tensorboard") == wanted
+    assert scalars(out / "tensorboard") == expected

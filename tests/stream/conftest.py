@@ -1,4 +1,4 @@
-"""A file of events, and where its run goes."""
+"""A file of events, and the folder of its run."""
 
 import pytest
 from tiny_streams import events

@@ -1,4 +1,4 @@
-"""The checks of learners hold for every rule, and each of them can fail."""
+"""Learners of every rule pass the checks, and each check finds a broken learner."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,17 +15,17 @@ def make(rule="otpe", **settings):
     return otpe.StreamLearner(NET, rule, optax.sgd(0.5), **settings)
 
 
-@pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py has the others
-def test_learners_of_all_kinds_pass(rule):
+@pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py checks the other rules
+def test_learners_of_all_rules_pass(rule):
     otpe.testing.check_learner(lambda: make(rule))
 
 
-def test_an_update_every_few_steps_passes():
+def test_a_learner_that_updates_every_few_steps_passes():
     otpe.testing.check_learner(lambda: make(every=4, decay=1e-3))
 
 
 class Broken:
-    """A learner around another."""
+    """A learner that wraps another one."""
 
     def __init__(self, inner=None):
         self.inner, self.net = make() if inner is None else inner, NET
@@ -132,14 +132,14 @@ class Forgetful(Broken):
         (Forgetful, "a learner that was saved and loaded learns otherwise than the original"),
     ],
 )
-def test_what_is_broken_is_found(kind, words):
+def test_broken_learners_are_found(kind, words):
     with pytest.raises(AssertionError, match=words):
         learners.check_learner(kind)
 
 
-def test_a_learner_without_a_network_says_its_sizes():
+def test_a_learner_without_a_network_passes_with_given_sizes():
     class Counting:
-        """Predicts what came most often."""
+        """Predicts the most frequent label."""
 
         def __init__(self, counts=None):
             self.counts = np.zeros(3) if counts is None else counts

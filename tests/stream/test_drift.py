@@ -1,4 +1,4 @@
-"""The example of a changing world: what it says of a curve, and that a learner lives through it."""
+"""The example of a changing world: its summary of a curve, and that learners run through all changes."""
 
 import json
 import sys
@@ -21,26 +21,26 @@ def drift(monkeypatch):
     return example
 
 
-def test_before_worst_end_and_recovery(drift):
+def test_the_summary_of_a_change_has_before_worst_end_and_recovery(drift):
     size = drift.Size(hidden=8, first=40, each=60)
     changes = {"swap": worlds.Swap(at=640, classes=(0, 1)), "die": worlds.Die(at=1600, share=0.3)}
     accuracy = [0.5, 1.0, 0.2, 0.9, 0.96, 0.95, 0.94, 0.94]  # every 20 sequences
-    told = drift.told({320 * (i + 1): a for i, a in enumerate(accuracy)}, changes, size)
-    assert told["swap"] == {"before": 1.0, "worst": 0.2, "end": 0.96, "steps": 3 * 320}
-    assert told["die"] == {"before": 0.96, "worst": 0.94, "end": 0.94, "steps": 0}
-    lost = drift.told({320 * (i + 1): a for i, a in enumerate([1.0, 1.0, 0.2, 0.3, 0.9, 1, 1, 1])}, changes, size)
-    assert lost["swap"]["steps"] is None, "what comes after the next change is no recovery from this one"
+    summaries = drift.summary({320 * (i + 1): a for i, a in enumerate(accuracy)}, changes, size)
+    assert summaries["swap"] == {"before": 1.0, "worst": 0.2, "end": 0.96, "steps": 3 * 320}
+    assert summaries["die"] == {"before": 0.96, "worst": 0.94, "end": 0.94, "steps": 0}
+    lost = drift.summary({320 * (i + 1): a for i, a in enumerate([1.0, 1.0, 0.2, 0.3, 0.9, 1, 1, 1])}, changes, size)
+    assert lost["swap"]["steps"] is None, "a rise after the next change is no recovery from this one"
 
 
 @pytest.mark.parametrize(
     ("steps", "words"),
     [([10, 30], "20 ± 10"), ([10, None, 30], "20 ± 10 (in 2 of 3)"), ([None], "not recovered"), ([1000], "1,000 ± 0")],
 )
-def test_recovery_in_words(drift, steps, words):
+def test_recovery_times_are_written_in_words(drift, steps, words):
     assert drift.recovery(steps) == words
 
 
-def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypatch, tmp_path, capsys):
+def test_a_learner_and_its_frozen_copy_run_through_all_changes(drift, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(drift, "QUICK", drift.Size(hidden=8, first=40, each=20))
     monkeypatch.setattr(drift, "RATES", {"otpe": 1e-3})
     monkeypatch.setattr(
@@ -49,18 +49,20 @@ def test_a_learner_and_its_frozen_self_live_through_all_changes(drift, monkeypat
         ["06_drift.py", "--quick", "--json", str(tmp_path / "d.json"), "--figure", str(tmp_path / "figure")],
     )
     drift.main()
-    found = json.loads((tmp_path / "d.json").read_text())["learners"]
-    assert set(found) == {"otpe", "frozen"}
-    first = found["otpe"][0]["4 classes swap"]["before"]
-    assert found["frozen"][0]["4 classes swap"]["before"] == first, "the same network until the first change"
+    recorded = json.loads((tmp_path / "d.json").read_text())["learners"]
+    assert set(recorded) == {"otpe", "frozen"}
+    first = recorded["otpe"][0]["4 classes swap"]["before"]
+    assert recorded["frozen"][0]["4 classes swap"]["before"] == first, "the same network until the first change"
     assert {path.name for path in (tmp_path / "figure").iterdir()} == {"drift.svg", "drift.png", "drift.csv"}
     rows = (tmp_path / "figure" / "drift.csv").read_text().splitlines()
-    assert [sum(f",{name}," in row for row in rows) for name in found] == [6, 6], "every 20 of 120 sequences"
+    assert [sum(f",{name}," in row for row in rows) for name in recorded] == [6, 6], (
+        "one point every 20 of 120 sequences"
+    )
     assert "sensors shift" in (tmp_path / "figure" / "drift.svg").read_text()
     assert "| OTPE |" in capsys.readouterr().out
 
 
-def test_all_learners_meet_the_same_stream(drift):
+def test_all_learners_see_the_same_stream(drift):
     size = drift.Size(hidden=8, first=3, each=2)
     streams = [list(drift.world(0, size)[0]) for _ in range(2)]
     assert len(streams[0]) == 16 * (3 + 4 * 2)
@@ -69,8 +71,8 @@ def test_all_learners_meet_the_same_stream(drift):
         np.testing.assert_array_equal(a.x, b.x)
 
 
-def test_the_tables_in_the_docs_are_those_of_the_file(drift):
-    found = json.loads((ROOT / "docs" / "results" / "drift.json").read_text())
+def test_the_tables_in_the_docs_match_the_recorded_numbers(drift):
+    recorded = json.loads((ROOT / "docs" / "results" / "drift.json").read_text())
     page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
-    for table in drift.tables(found["learners"]).strip().split("\n\n"):
+    for table in drift.tables(recorded["learners"]).strip().split("\n\n"):
         assert table in page

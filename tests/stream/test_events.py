@@ -1,4 +1,4 @@
-"""Events to time steps, against counting by hand and against the frames of recordings."""
+"""Events to time steps, compared with counting by hand and with the frames of recordings."""
 
 import itertools
 import tracemalloc
@@ -16,13 +16,13 @@ from otpe.stream.steps import RESET, Bad, Binner
 EVENTS = [(0.001, 3), (0.0099, 3, 1), (0.02, 0), (0.049, 4, 2)]
 
 
-def told(steps):
-    """Time, counts, label and reset of each, as plain numbers."""
+def plain(steps):
+    """Return time, counts, label and reset of each step, as plain numbers."""
     return [(round(s.time, 6), s.x.tolist(), s.label, s.reset) for s in steps]
 
 
-def test_one_step_per_bin_the_empty_ones_too():
-    assert told(Binner(5, 0.01).steps(EVENTS)) == [
+def test_every_bin_is_a_step_even_when_empty():
+    assert plain(Binner(5, 0.01).steps(EVENTS)) == [
         (0.0, [0, 0, 0, 2, 0], 1, True),
         (0.01, [0, 0, 0, 0, 0], 1, False),
         (0.02, [1, 0, 0, 0, 0], 1, False),
@@ -31,12 +31,12 @@ def test_one_step_per_bin_the_empty_ones_too():
     ]
 
 
-def test_labels_of_their_own_bin_only():
+def test_a_label_can_hold_for_its_bin_only():
     steps = Binner(5, 0.01, labels="bin").steps(EVENTS)
     assert [s.label for s in steps] == [1, -1, -1, -1, 2]
 
 
-def test_a_label_ends_with_another_with_none_and_with_a_reset():
+def test_a_label_holds_until_the_next_label_none_or_a_reset():
     events = [
         (0.0, 0, 3),
         (0.01, 0),
@@ -53,25 +53,25 @@ def test_a_label_ends_with_another_with_none_and_with_a_reset():
     assert [s.reset for s in steps] == [True, False, False, False, False, True, False]
 
 
-def test_steps_come_as_soon_as_their_bin_is_over():
+def test_a_step_is_returned_as_soon_as_its_bin_ends():
     binner = Binner(2, 0.5)
     assert [len(list(binner.add(t, 0))) for t in (0.1, 0.4, 0.5, 0.6, 2.0)] == [0, 0, 1, 0, 3]
-    assert told(binner.reset()) == [(2.0, [1, 0], -1, False)]
-    assert list(binner.reset()) == [], "nothing came since"
+    assert plain(binner.reset()) == [(2.0, [1, 0], -1, False)]
+    assert list(binner.reset()) == [], "no event came since"
 
 
-def test_time_moves_on_without_spikes():
-    """So a silent stream goes on, a label comes alone, and a recording begins at 0."""
-    steps = told(Binner(1, 1.0).steps([(0, None), (1.5, 0), (2.0, None, 4), (3.0, None)]))
+def test_time_can_advance_without_spikes():
+    """So a silent stream continues, a label can come without spikes, and a recording starts at 0."""
+    steps = plain(Binner(1, 1.0).steps([(0, None), (1.5, 0), (2.0, None, 4), (3.0, None)]))
     assert steps == [(0, [0], -1, True), (1, [1], -1, False), (2, [0], 4, False), (3, [0], 4, False)]
 
 
-def test_any_kind_of_number():
+def test_every_number_type_gives_the_same_result():
     events = [(np.float32(0), np.uint8(1), np.int64(2)), (1, 1.0, 2.0), (np.int32(1), np.float64(0))]
-    assert told(Binner(2, 1.0).steps(events)) == [(0, [0, 1], 2, True), (1, [1, 1], 2, False)]
+    assert plain(Binner(2, 1.0).steps(events)) == [(0, [0, 1], 2, True), (1, [1, 1], 2, False)]
 
 
-def test_binary_and_pooled():
+def test_binary_and_pooled_counts():
     events = [(0.0, u) for u in (0, 1, 1, 5)]
     assert next(Binner(6, 0.1).steps(events)).x.tolist() == [1, 2, 0, 0, 0, 1]
     assert next(Binner(6, 0.1, pool=2).steps(events)).x.tolist() == [3, 0, 1]
@@ -79,8 +79,8 @@ def test_binary_and_pooled():
     assert next(Binner(6, 0.1).steps(events)).x.dtype == np.float32
 
 
-def test_today_in_seconds_and_times_on_a_grid():
-    """Bins by floats would go wrong: 1.001 s, times a million, is a hair below 1,001,000 µs."""
+def test_large_times_in_seconds_fall_into_the_right_bins():
+    """Binning by floats would be wrong: 1.001 s times a million is slightly below 1,001,000 µs."""
     steps = list(Binner(1, 0.001).steps([(1.7e9 + k / 1000, 0) for k in range(2000)]))
     assert [s.x[0] for s in steps] == [1] * 2000
 
@@ -96,11 +96,11 @@ def test_equal_to_the_frames_of_recordings(recorded, wide, pool, binary):
     times, units = np.array([t * 20 / 1e6 for t, _ in recorded]), np.array([u for _, u in recorded])
     dt = wide * 100 / 1e6
     events = assemble(*flat([times], float), *flat([units], int), np.zeros(1, int), width=12, where="test")
-    wanted = frames(events, 12, Binning(dt=dt, pool=pool, binary=binary)).counts[0]
+    expected = frames(events, 12, Binning(dt=dt, pool=pool, binary=binary)).counts[0]
     binner = Binner(12, dt, pool=pool, binary=binary)
-    made = list(binner.steps([(0.0, None), *zip(times.tolist(), units.tolist(), strict=True)]))
-    np.testing.assert_array_equal([s.x for s in made], wanted)
-    np.testing.assert_allclose([s.time for s in made], np.arange(len(wanted)) * dt)
+    from_events = list(binner.steps([(0.0, None), *zip(times.tolist(), units.tolist(), strict=True)]))
+    np.testing.assert_array_equal([s.x for s in from_events], expected)
+    np.testing.assert_allclose([s.time for s in from_events], np.arange(len(expected)) * dt)
 
 
 def test_silence_up_to_the_longest_gap_is_filled():
@@ -144,32 +144,32 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_events_change_nothing(case):
     event, message = BAD[case]
-    wanted = told(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
+    expected = plain(Binner(5, 0.1, classes=3).steps([(0.6, 1, 2), (0.65, 4), (0.7, 0)]))
     binner, steps = Binner(5, 0.1, classes=3), []
     steps += binner.add(0.6, 1, 2)
     with pytest.raises(ValueError, match=message):
         binner.add(*event)
-    assert told([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == wanted
+    assert plain([*steps, *binner.add(0.65, 4), *binner.add(0.7, 0), *binner.reset()]) == expected
 
-    said = []
-    skipping = Binner(5, 0.1, classes=3, on_bad="skip", log=said.append)
-    assert told(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == wanted
+    messages = []
+    skipping = Binner(5, 0.1, classes=3, on_bad="skip", log=messages.append)
+    assert plain(skipping.steps([(0.6, 1, 2), event, event, (0.65, 4), (0.7, 0)])) == expected
     assert skipping.skipped == {case.split()[0]: 2}
-    assert len(said) == 1
-    assert said[0].startswith("Skipped: event 2 has the")
-    assert said[0].endswith("Others like it are counted.")
+    assert len(messages) == 1
+    assert messages[0].startswith("Skipped: event 2 has the")
+    assert messages[0].endswith("Others like it are counted.")
 
 
 @pytest.mark.parametrize("event", [(0.65,), (0.65, 1, 2, 3), 0.65, "rest", None])
-def test_what_is_no_event(event):
+def test_invalid_events_are_refused(event):
     with pytest.raises(ValueError, match=r"event 2 has .*, expected \(time, unit\), \(time, unit, label\) or 'reset'"):
         list(Binner(5, 0.1).steps([(0.6, 1), event]))
     skipping = Binner(5, 0.1, on_bad="skip")
-    assert told(skipping.steps([(0.6, 1), event, (0.7, 4)])) == told(Binner(5, 0.1).steps([(0.6, 1), (0.7, 4)]))
+    assert plain(skipping.steps([(0.6, 1), event, (0.7, 4)])) == plain(Binner(5, 0.1).steps([(0.6, 1), (0.7, 4)]))
     assert skipping.skipped == {"event": 1}
 
 
-def test_only_late_ones_are_skipped():
+def test_only_late_events_are_skipped():
     binner = Binner(1, 1.0, late="skip")
     assert [s.x[0] for s in binner.steps([(0.0, 0), (2.5, 0), (1.9, 0), (2.1, 0)])] == [1, 0, 2]
     assert binner.skipped == {"late": 1}
@@ -177,9 +177,9 @@ def test_only_late_ones_are_skipped():
         binner.add(3.0, 7)
 
 
-def test_a_pause_may_begin_a_new_sequence():
+def test_a_long_pause_can_start_a_new_sequence():
     binner = Binner(1, 1.0, classes=2, max_gap=3.0, gap="reset")
-    assert told(binner.steps([(0.0, 0, 1), (100.0, 0), (101.0, 0)])) == [
+    assert plain(binner.steps([(0.0, 0, 1), (100.0, 0), (101.0, 0)])) == [
         (0, [1], 1, True),
         (100, [1], -1, True),
         (101, [1], -1, False),
@@ -187,7 +187,7 @@ def test_a_pause_may_begin_a_new_sequence():
     assert binner.skipped == {}
 
 
-def test_all_that_is_skipped_is_counted_together():
+def test_all_skipped_events_are_counted_together():
     bad = Bad("skip")
     list(Binner(1, 1.0, on_bad=bad).steps([(0.0, 1)]))
     list(Binner(1, 1.0, on_bad=bad).steps([(0.0, 1), (-1.0, 0)]))
@@ -200,8 +200,8 @@ def test_without_classes_any_label_fits():
         Binner(1, 1.0).add(0.0, 0, 100_000)
 
 
-def test_memory_does_not_grow():
-    """A long silence among the events too: its steps come one at a time."""
+def test_memory_does_not_grow_over_long_silences():
+    """Also for a long silence between events: its steps are made one at a time."""
     binner = Binner(50, 0.001, max_gap=100.0)
     steps = binner.steps(itertools.chain([(0.0, 0)], ((50.0 + k * 1e-4, k % 50) for k in itertools.count())))
     tracemalloc.start()
@@ -228,6 +228,6 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("settings", "message"), SETTINGS, ids=[message[:12] for _, message in SETTINGS])
-def test_bad_settings(settings, message):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Binner(**{"units": 5, "dt": 0.01, **settings})

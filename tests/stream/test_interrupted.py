@@ -1,4 +1,4 @@
-"""Whatever interrupts a learner, and wherever: it is before a step or after it, and can be saved."""
+"""A learner interrupted anywhere has the state before or after a step, and can be saved."""
 
 import multiprocessing
 import os
@@ -24,7 +24,7 @@ OURS = {module.__file__, cell.__file__}
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt before the bytecode with this number, of those that run in the learner's own files."""
+    """Raises KeyboardInterrupt before the bytecode with this number, counted in the learner's source files."""
 
     def __init__(self, number):
         self.left = number
@@ -48,7 +48,7 @@ class InterruptAt:
 
 
 class InterruptCall:
-    """The same before the function call with this number, of all that are written in Python, those of JAX too."""
+    """Raises KeyboardInterrupt before the function call with this number, counted over all Python code including JAX."""
 
     def __init__(self, number):
         self.left = number
@@ -67,7 +67,7 @@ class InterruptCall:
 
 
 def state(learner):
-    """All of it, as bytes."""
+    """Return the complete state of the learner as bytes."""
     host = learner._cell.host
     arrays = [*map(checkpoint.numbers, jax.tree.leaves(learner._memory)), *host.waiting]
     return tuple(np.asarray(a).tobytes() for a in arrays), host.steps, host.labelled, host.begins
@@ -76,7 +76,7 @@ def state(learner):
 CALLS = {
     "learn_one": ({}, lambda one: one.learn_one(X[0], 1)),
     "observe_one": ({}, lambda one: one.observe_one(X[0])),
-    "learn_many": ({}, lambda one: one.learn_many(X[:3], Y[:3])),  # three programs of one step
+    "learn_many": ({}, lambda one: one.learn_many(X[:3], Y[:3])),  # three programs for one step
     "reset": ({"every": 3}, lambda one: one.reset()),
     "late": ({"delay": 2}, lambda one: one.learn_many(X[:3], Y[:3])),
     "late reset": ({"delay": 2}, lambda one: one.reset()),
@@ -92,7 +92,7 @@ def test_an_interrupt_before_any_bytecode_leaves_the_state_of_a_step(name, tmp_p
     call(start.clone())  # compiles
     allowed = {state(start)}
     several = 3 if "many" in name or name == "late" else 0
-    for steps in range(1, several + 1):  # a call that takes several steps may stop between two of them
+    for steps in range(1, several + 1):  # a call with several steps may stop between two of them
         part = start.clone()
         part.learn_many(X[:steps], Y[:steps])
         allowed.add(state(part))
@@ -111,7 +111,7 @@ def test_an_interrupt_before_any_bytecode_leaves_the_state_of_a_step(name, tmp_p
         else:
             break
     assert number > 20
-    assert interrupted == allowed, "interrupts came before each of the steps and after each"
+    assert interrupted == allowed, "interrupts must come before and after each step"
     learner.save(tmp_path / "learner")
     assert state(StreamLearner.load(tmp_path / "learner")) == state(done)
 
@@ -133,8 +133,8 @@ def test_an_interrupt_while_a_program_is_compiled_loses_nothing(tmp_path):
     learner.save(tmp_path / "learner")
 
 
-def test_the_first_call_of_a_program_works_on_a_copy():
-    """JAX runs Python code there, where an interrupt can come after the arrays are taken over."""
+def test_the_first_call_of_a_program_copies_the_state():
+    """The first call runs Python code of JAX. An interrupt can come there after JAX took over the arrays."""
     learner, deleted = StreamLearner(otpe.dense([9, 4], leak=0.8125)), []
     for _ in range(2):
         taken = jax.tree.leaves(learner._memory)
@@ -144,7 +144,7 @@ def test_the_first_call_of_a_program_works_on_a_copy():
 
 
 def test_random_keys_of_an_optimizer_are_not_lost():
-    """JAX makes keys in Python, where an interrupt can come after the arrays are taken over."""
+    """JAX makes keys in Python. An interrupt can come there after JAX took over the arrays."""
     start = StreamLearner(NET, "otpe", optax.noisy_sgd(0.01, key=0))
     start.learn_one(X[0], 1)
     start.learn_one(X[1], 2)
@@ -162,7 +162,7 @@ def test_random_keys_of_an_optimizer_are_not_lost():
     assert number > 5
 
 
-def test_threads_may_share_a_learner():
+def test_threads_can_share_a_learner():
     learner, wrong = StreamLearner(NET), []
     learner.learn_one(X[0], 1)
 
@@ -185,11 +185,11 @@ def test_threads_may_share_a_learner():
     assert (learner.steps, learner.labelled) == (1 + 4 * 2 * 40, 1 + 4 * 40)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="only systems with fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:os.fork")
-def test_after_a_fork_there_is_a_sentence():
+def test_using_a_learner_after_a_fork_is_refused():
     learner, context = StreamLearner(NET), multiprocessing.get_context("fork")
-    told = context.Queue()
+    answers = context.Queue()
     learner.learn_one(X[0], 1)
 
     def child():
@@ -202,11 +202,11 @@ def test_after_a_fork_there_is_a_sentence():
             try:
                 call()
             except RuntimeError as error:
-                told.put(str(error))
+                answers.put(str(error))
 
     process = context.Process(target=child, daemon=True)
     process.start()
     for _ in range(10):
-        assert "was forked from one that uses JAX, and JAX would hang here. Save" in told.get(timeout=20)
+        assert "was forked from one that uses JAX, and JAX would hang here. Save" in answers.get(timeout=20)
     process.join(20)
-    programs.check_not_forked()  # the parent goes on
+    programs.check_not_forked()  # the parent process continues

@@ -1,4 +1,4 @@
-"""Labels that come late: the network of now predicts, and what is learned is what labels in time would have taught."""
+"""Late labels: the current network predicts, and learning equals that of a learner with labels in time."""
 
 import jax
 import numpy as np
@@ -11,7 +11,10 @@ from otpe.stream.learner import StreamLearner
 NET = otpe.dense([9, 8, 7, 4], leak=0.9, threshold=0.4)
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((64, 9)) < 0.4).astype(np.float32), RNG.integers(0, 4, 64)
-DELAY, SECOND = 16, 32  # the second sequence begins there; all are multiples of a block, so that few are compiled
+DELAY, SECOND = (
+    16,
+    32,
+)  # start of the second sequence. All lengths are multiples of a block, so that few programs are compiled
 
 
 def learner(**more):
@@ -23,7 +26,7 @@ def same(a, b):
 
 
 def in_time(steps, labels=Y, **more):
-    """A learner whose labels are there at once, after so many steps."""
+    """Return a learner whose labels come at once, after this number of steps."""
     one = learner(**more)
     one.learn_many(X[:SECOND], labels[:SECOND])
     one.reset()
@@ -31,8 +34,8 @@ def in_time(steps, labels=Y, **more):
     return one
 
 
-@pytest.mark.parametrize("every", [3, 4])  # a sequence ends in the middle of a group, and with one
-def test_as_with_labels_in_time_so_many_steps_ago(every):
+@pytest.mark.parametrize("every", [3, 4])  # a sequence ends inside a group of steps, and at its end
+def test_late_labels_give_the_weights_of_a_learner_with_timely_labels(every):
     late = learner(delay=DELAY, every=every)
     losses = late.learn_many(X[:SECOND], Y[:SECOND]).losses
     late.reset()
@@ -40,13 +43,13 @@ def test_as_with_labels_in_time_so_many_steps_ago(every):
     expected = learner(every=every)
     assert same(in_time(64 - DELAY, every=every).params, late.params)
     assert not same(in_time(64, every=every).params, late.params)
-    assert np.isnan(losses[:DELAY]).all(), "nothing has waited long enough"
+    assert np.isnan(losses[:DELAY]).all(), "no step has waited long enough"
     np.testing.assert_allclose(
         losses[DELAY:SECOND], expected.learn_many(X[: SECOND - DELAY], Y[: SECOND - DELAY]).losses
     )
 
 
-def test_labels_told_later_are_the_same_as_those_given_at_once():
+def test_label_late_equals_passing_labels_at_once():
     late = learner(delay=DELAY)
     for i, x in enumerate(X):
         if i == SECOND:
@@ -55,34 +58,34 @@ def test_labels_told_later_are_the_same_as_those_given_at_once():
         if i >= 5:
             late.label_late(Y[i - 5], ago=5)
     for one, other in zip(*map(jax.tree.leaves, (in_time(64 - DELAY).params, late.params)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)  # programs of their own, rounded in their own way
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)  # another program, which rounds differently
     assert late.labelled == 59
     late.label_late(Y[62:64])
     late.label_late(Y[61], ago=2)
     late.label_late(3, ago=2)
-    assert late.labelled == 62, "one that is told anew is not counted twice"
+    assert late.labelled == 62, "a label given again is not counted twice"
 
 
-def test_the_network_of_now_predicts():
-    """Membranes and scores know all steps, weights only what is learned."""
+def test_the_current_network_predicts():
+    """Membranes and scores include all steps, weights only the learned ones."""
     late, frozen = learner(delay=DELAY), learner()
-    told = late.learn_many(X[:DELAY], Y[:DELAY])
-    seen = frozen.observe_many(X[:DELAY])
-    np.testing.assert_array_equal(told.scores, seen.scores)
-    np.testing.assert_array_equal(told.spikes, seen.spikes)
-    np.testing.assert_allclose(told.rates, seen.rates, rtol=1e-6)
-    assert seen.spikes.any()
+    learned = late.learn_many(X[:DELAY], Y[:DELAY])
+    observed = frozen.observe_many(X[:DELAY])
+    np.testing.assert_array_equal(learned.scores, observed.scores)
+    np.testing.assert_array_equal(learned.spikes, observed.spikes)
+    np.testing.assert_allclose(learned.rates, observed.rates, rtol=1e-6)
+    assert observed.spikes.any()
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), frozen.predict_one(X[DELAY]))
     late.reset()
     np.testing.assert_array_equal(late.predict_one(X[DELAY]), learner().predict_one(X[DELAY]))
 
 
-def test_steps_and_blocks_saved_in_between(tmp_path):
+def test_a_save_between_steps_and_blocks_keeps_waiting_labels(tmp_path):
     many, one = learner(delay=DELAY), learner(delay=DELAY)
     whole = many.learn_many(X, Y)
     scores = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        if i in (3, 40):  # before anything was learned, and after
+        if i in (3, 40):  # before and after the first update
             one = StreamLearner.load(one.save(tmp_path / "learner"))
         if i == 20:
             one, left = one.clone(), one
@@ -104,7 +107,7 @@ def test_a_reset_is_saved(tmp_path):
     assert same(in_time(64 - DELAY).params, late.params)
 
 
-def test_it_is_a_good_learner():
+def test_a_learner_with_late_labels_passes_the_checks():
     otpe.testing.check_learner(lambda: StreamLearner(NET, "approx-otpe", delay=3))
 
 
@@ -129,6 +132,6 @@ def test_a_label_that_cannot_be_used_changes_nothing(delay, call, message):
     assert late.labelled == other.labelled
 
 
-def test_a_delay_that_is_no_number_of_steps():
+def test_an_invalid_delay_is_refused():
     with pytest.raises(ValueError, match="delay is -1"):
         learner(delay=-1)

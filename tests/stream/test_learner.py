@@ -1,4 +1,4 @@
-"""`otpe.StreamLearner`: the same numbers however the steps are handed over, and all of it goes into a file and back."""
+"""`otpe.StreamLearner`: numbers do not depend on how steps are passed, and a file holds the complete learner."""
 
 from dataclasses import dataclass, replace
 
@@ -23,38 +23,38 @@ def same(a, b):
 
 
 def looped(learner, xs, labels):
-    """Step by step: scores before learning, and losses."""
-    told = []
+    """Learn step by step. Return scores before learning, and losses."""
+    results = []
     for x, label in zip(xs, labels, strict=True):
         scores = learner.predict_one(x)
-        told.append((scores, learner.learn_one(x, label)))
-    return told
+        results.append((scores, learner.learn_one(x, label)))
+    return results
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_one_by_one_many_at_once_and_a_pass_over_a_batch_of_one_are_the_same(rule):
-    xs, ys = (X, Y) if rule == "otpe" else (X[:32], Y[:32])  # 40 steps are programs of two lengths, 32 of one
+def test_learn_one_learn_many_and_an_online_pass_agree(rule):
+    xs, ys = (X, Y) if rule == "otpe" else (X[:32], Y[:32])  # 40 steps need programs of two lengths, 32 steps need one
     one, many = StreamLearner(NET, rule, optax.adam(0.01), seed=3), StreamLearner(NET, rule, optax.adam(0.01), seed=3)
     start, optimizer = one.params, optax.adam(0.01)
-    told, block = looped(one, xs, ys), many.learn_many(xs, ys)
-    np.testing.assert_allclose(block.losses, [loss for _, loss in told], rtol=1e-5)
-    np.testing.assert_array_equal(block.scores, [scores for scores, _ in told])
+    singles, block = looped(one, xs, ys), many.learn_many(xs, ys)
+    np.testing.assert_allclose(block.losses, [loss for _, loss in singles], rtol=1e-5)
+    np.testing.assert_array_equal(block.scores, [scores for scores, _ in singles])
     assert relative_error(one.params, many.params) < 1e-5
     start = jax.tree.map(jnp.asarray, start)
     losses = []
     params, state = start, optimizer.init(start)
-    # A pass knows one label per sample, so there is one pass of the same label, and the learner sees it too.
+    # A pass takes one label per sample. So there is one pass with one label, and the learner gets it at every step.
     same_label = StreamLearner(NET, rule, optimizer, seed=3)
     params, state, losses = otpe.online_pass(
         NET, params, state, xs[:, None], np.array([2]), rule=rule, optimizer=optimizer, traces="dense"
     )
-    found = same_label.learn_many(xs, 2)
-    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
+    learned = same_label.learn_many(xs, 2)
+    np.testing.assert_allclose(learned.losses, losses, rtol=1e-5)
     assert relative_error(same_label.params, params) < 1e-5
-    assert relative_error(same_label.params, start) > 1e-3, "something was learned"
+    assert relative_error(same_label.params, start) > 1e-3, "the weights must change"
 
 
-def test_an_update_after_every_few_steps_is_that_of_a_pass():
+def test_updates_after_every_few_steps_equal_an_online_pass():
     optimizer = optax.adam(0.01)
     learner = StreamLearner(NET, "otpe", optimizer, every=7)
     params = jax.tree.map(jnp.asarray, learner.params)
@@ -62,15 +62,15 @@ def test_an_update_after_every_few_steps_is_that_of_a_pass():
         NET, params, optimizer.init(params), X[:, None], np.array([1]), optimizer=optimizer, every=7, traces="dense"
     )
     learner.learn_many(X, 1)
-    assert relative_error(learner.params, params) > 1e-6, "five steps have not made an update yet"
+    assert relative_error(learner.params, params) > 1e-6, "after five steps there is no update yet"
     learner.reset()
     assert relative_error(learner.params, params) < 1e-5
     before = learner.params
     learner.reset()
-    assert same(before, learner.params), "nothing is left"
+    assert same(before, learner.params), "no gradient is left over"
 
 
-def test_steps_without_a_label_move_the_state_and_not_the_weights():
+def test_steps_without_a_label_change_the_state_but_not_the_weights():
     labels = np.where(np.arange(40) % 3, Y, -1)
     one, many = StreamLearner(NET), StreamLearner(NET)
     for x, label in zip(X, labels, strict=True):
@@ -80,23 +80,23 @@ def test_steps_without_a_label_move_the_state_and_not_the_weights():
             assert same(before, one.params)
         else:
             one.learn_one(x, int(label))
-    told = many.learn_many(X, labels)
+    learned = many.learn_many(X, labels)
     assert relative_error(one.params, many.params) < 1e-6
-    np.testing.assert_array_equal(np.isnan(told.losses), labels < 0)
+    np.testing.assert_array_equal(np.isnan(learned.losses), labels < 0)
     assert (one.steps, one.labelled) == (many.steps, many.labelled) == (40, int((labels >= 0).sum()))
     quiet = StreamLearner(NET)
-    told = quiet.observe_many(X)
+    learned = quiet.observe_many(X)
     assert same(quiet.params, StreamLearner(NET).params)
-    np.testing.assert_array_equal(told.scores[-1] != StreamLearner(NET).predict_one(X[-1]), told.scores[-1] != 0)
+    np.testing.assert_array_equal(learned.scores[-1] != StreamLearner(NET).predict_one(X[-1]), learned.scores[-1] != 0)
 
 
 def test_scores_are_the_leaky_sum_of_output_spikes():
     learner, spikes = StreamLearner(NET), np.asarray(NET.run(StreamLearner(NET).params, X[:, None])[:, 0])
     assert spikes.any()
     expected, scores = np.zeros(4), learner.observe_many(X).scores
-    for s, found in zip(spikes, scores, strict=True):
+    for s, actual in zip(spikes, scores, strict=True):
         expected = NET.readout_leak * expected + s
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
     counting = StreamLearner(NET, score_leak=1.0)
     np.testing.assert_array_equal(counting.observe_many(X).scores[-1], spikes.sum(0))
 
@@ -122,7 +122,7 @@ def test_a_reset_begins_a_new_sequence():
 
 @pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe", "rtrl"])
 @pytest.mark.parametrize("every", [1, 3])
-def test_saved_in_the_middle_of_a_sequence_it_goes_on_bit_for_bit(rule, every, tmp_path):
+def test_a_learner_saved_in_mid_sequence_resumes_bit_for_bit(rule, every, tmp_path):
     learner = StreamLearner(NET, rule, optax.adamax(2e-3), every=every, decay=1e-4, limit=2.0)
     learner.learn_many(X[:17], Y[:17])
     path = learner.save(tmp_path / "learner.safetensors")
@@ -135,7 +135,7 @@ def test_saved_in_the_middle_of_a_sequence_it_goes_on_bit_for_bit(rule, every, t
     assert jax.tree.structure(learner._memory) == jax.tree.structure(loaded._memory)
 
 
-def test_what_a_file_cannot_hold_is_handed_over(tmp_path):
+def test_user_parts_must_be_given_again_when_loading(tmp_path):
     own = otpe.dense([9, 4], surrogate=lambda d: jnp.exp(-jnp.abs(d)))
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamax(1e-3))
     path = StreamLearner(own, "otpe", optimizer).save(tmp_path / "own.safetensors")
@@ -153,7 +153,7 @@ def test_what_a_file_cannot_hold_is_handed_over(tmp_path):
 
 
 @pytest.mark.parametrize("make", [optax.adamax, optax.sgd, optax.lion, optax.adamw])
-def test_an_optimizer_of_optax_is_known_by_what_is_in_it(make, tmp_path):
+def test_an_optax_optimizer_is_recognised_by_its_settings(make, tmp_path):
     learner = StreamLearner(NET, "ottt", make(0.0123))
     learner.learn_many(X, Y)
     loaded = StreamLearner.load(learner.save(tmp_path / "a.safetensors"))
@@ -162,7 +162,7 @@ def test_an_optimizer_of_optax_is_known_by_what_is_in_it(make, tmp_path):
     assert same(learner.params, loaded.params)
 
 
-def test_an_optimizer_that_draws_goes_on_with_its_own_numbers(tmp_path):
+def test_a_random_optimizer_resumes_its_random_numbers(tmp_path):
     noisy = optax.noisy_sgd(0.01, eta=0.1, key=jax.random.key(3))
     learner = StreamLearner(NET, "ottt", noisy)
     learner.learn_many(X, Y)
@@ -172,7 +172,7 @@ def test_an_optimizer_that_draws_goes_on_with_its_own_numbers(tmp_path):
     assert same(learner.params, loaded.params)
 
 
-def test_a_kind_of_the_users_own_is_not_taken_for_ours(tmp_path):
+def test_a_user_class_with_our_class_name_is_not_taken_for_ours(tmp_path):
     @dataclass(frozen=True)
     class arctan(type(otpe.arctan())):
         pass
@@ -182,7 +182,7 @@ def test_a_kind_of_the_users_own_is_not_taken_for_ours(tmp_path):
         StreamLearner.load(path)
 
 
-def test_damage_is_told(tmp_path):
+def test_a_damaged_file_is_refused(tmp_path):
     path = StreamLearner(NET).save(tmp_path / "a.safetensors")
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
@@ -191,7 +191,7 @@ def test_damage_is_told(tmp_path):
         StreamLearner.load(path)
 
 
-def test_a_clone_goes_its_own_way():
+def test_a_clone_is_independent():
     learner = StreamLearner(NET)
     learner.learn_many(X, Y)
     clone = learner.clone()
@@ -203,7 +203,7 @@ def test_a_clone_goes_its_own_way():
     assert clone.steps == learner.steps == 80
 
 
-def test_weights_of_a_long_life_are_held():
+def test_weights_are_limited_and_decay():
     learner = StreamLearner(NET, "otpe", optax.sgd(1.0), decay=0.5, limit=0.25)
     learner.learn_many(X, Y)
     assert max(np.abs(w).max() for w in jax.tree.leaves(learner.params)) <= 0.25
@@ -213,7 +213,7 @@ def test_weights_of_a_long_life_are_held():
     assert relative_error(jax.tree.map(lambda w: 4 * w, decayed.params), plain.params) < 1e-6
 
 
-def test_memory_stays_what_it_is():
+def test_memory_stays_constant():
     learner = StreamLearner(NET)
     before = learner.bytes
     learner.learn_many(np.tile(X, (30, 1)), np.tile(Y, 30))
@@ -221,7 +221,7 @@ def test_memory_stays_what_it_is():
     assert learner.bytes < 20_000
 
 
-def test_nothing_that_was_given_is_changed_or_kept():
+def test_arguments_are_neither_changed_nor_kept():
     learner, x = StreamLearner(NET), X[0].copy()
     learner.learn_one(x, 1)
     np.testing.assert_array_equal(x, X[0])

@@ -1,4 +1,4 @@
-"""What `otpe.StreamLearner` refuses, and with which words; nothing is lost."""
+"""Input that `otpe.StreamLearner` refuses, and the messages. The learner's state does not change."""
 
 import jax
 import numpy as np
@@ -85,13 +85,13 @@ def test_a_bad_block_is_refused(xs, labels, words):
         ({"params": (1,)}, "params has 1 entries, expected a tuple of 3"),
     ],
 )
-def test_bad_settings(settings, words):
+def test_bad_settings_are_refused(settings, words):
     with pytest.raises((ValueError, TypeError), match=words):
         StreamLearner(NET, **settings)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_refused_at_the_door(bad):
+def test_initial_weights_that_are_not_finite_are_refused(bad):
     params = StreamLearner(NET).params
     params[1].kernel[2, 3] = bad
     with pytest.raises(ValueError, match=r"params has weights that are not finite, in 1\.kernel\. Use finite ones"):
@@ -119,9 +119,9 @@ def test_weights_that_are_no_longer_finite_are_reported_at_their_step(rate, ever
     assert not path.exists()
 
 
-def test_one_weight_that_is_not_finite_is_found_by_the_next_step_and_by_the_end_of_a_block():
+def test_a_single_non_finite_weight_is_found_within_a_step_or_a_block():
     def update(updates, state, params=None):
-        """Spoils one weight in the third update, and no bias."""
+        """Make one weight non-finite in the third update, but no bias."""
         first, *rest = updates
         return (
             first._replace(kernel=first.kernel.at[2, 3].add(jax.numpy.where(state == 2, np.inf, 0))),

@@ -1,4 +1,4 @@
-"""What the page shows, against the blocks that were told, and in memory that does not grow."""
+"""The content of the live page, compared with the blocks that were passed; its memory does not grow."""
 
 import json
 import sys
@@ -38,42 +38,44 @@ def test_before_the_first_step():
     assert now["rates"] == [["input", 6, 0], ["hidden 1", 4, 0], ["output", 3, 0]]
 
 
-def test_the_last_steps_are_those_that_came():
-    live, score, made, taken = Live(SIZES, steps=20), Prequential(3), [], 0
+def test_the_page_has_the_last_steps():
+    live, score, blocks, taken = Live(SIZES, steps=20), Prequential(3), [], 0
     for size in (1, 5, 33, 2, 20, 1):
-        made.append(block(size, first=taken))
+        blocks.append(block(size, first=taken))
         taken += size
-        feed(live, score, made[-1])
-    steps = [step for each in made for step in each.steps][42:]
+        feed(live, score, blocks[-1])
+    steps = [step for each in blocks for step in each.steps][42:]
     raster = as_json(live)["raster"]
     assert (raster["length"], raster["every"]) == (20, 1)
     assert raster["inputs"] == [np.flatnonzero(step.x).tolist() for step in steps]
     assert raster["labels"] == [step.label for step in steps]
     assert raster["resets"] == [i for i, step in enumerate(steps) if step.reset]
-    assert raster["predicted"] == np.concatenate([each.predicted for each in made])[42:].tolist()
-    spikes = np.concatenate([each.told.spikes for each in made])[42:]
+    assert raster["predicted"] == np.concatenate([each.predicted for each in blocks])[42:].tolist()
+    spikes = np.concatenate([each.told.spikes for each in blocks])[42:]
     assert raster["outputs"] == [np.flatnonzero(row).tolist() for row in spikes]
-    shares = [np.mean([np.mean(step.x > 0) for each in made for step in each.steps][-20:])]
-    shares += np.concatenate([each.told.rates for each in made])[-20:].mean(0).tolist()
+    shares = [np.mean([np.mean(step.x > 0) for each in blocks for step in each.steps][-20:])]
+    shares += np.concatenate([each.told.rates for each in blocks])[-20:].mean(0).tolist()
     assert [rate for _, _, rate in as_json(live)["rates"]] == pytest.approx(shares, abs=1e-4)
 
 
-def test_few_steps_have_the_rates_of_their_own():
-    live, made = Live(SIZES, steps=20), block(4)
-    feed(live, Prequential(3), made)
-    assert live.now()["rates"][1][2] == pytest.approx(made.told.rates.mean(0)[0], abs=1e-4)
+def test_rates_of_few_steps_are_means_of_these_steps():
+    live, steps = Live(SIZES, steps=20), block(4)
+    feed(live, Prequential(3), steps)
+    assert live.now()["rates"][1][2] == pytest.approx(steps.told.rates.mean(0)[0], abs=1e-4)
 
 
-def test_of_many_units_every_fourth_is_shown():
-    live, made = Live((700, 3), steps=5), block(5, sizes=(700, 3))
-    feed(live, Prequential(3), made)
+def test_only_every_fourth_of_many_units_is_shown():
+    live, steps = Live((700, 3), steps=5), block(5, sizes=(700, 3))
+    feed(live, Prequential(3), steps)
     now = as_json(live)
     assert (now["raster"]["units"], now["raster"]["every"]) == (700, 4)
-    assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in made.steps]
-    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in made.steps]), abs=1e-4), "of all units"
+    assert now["raster"]["inputs"] == [[u // 4 for u in np.flatnonzero(step.x) if u % 4 == 0] for step in steps.steps]
+    assert now["rates"][0][2] == pytest.approx(np.mean([step.x > 0 for step in steps.steps]), abs=1e-4), (
+        "over all units"
+    )
 
 
-def test_accuracy_is_the_score_s():
+def test_accuracy_is_that_of_the_score():
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3, window=50, points=2000)
     for i in range(40):
@@ -95,10 +97,10 @@ def test_accuracy_is_the_score_s():
     assert steps[-1] == 4000
 
 
-def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
+def test_the_curve_always_ends_at_the_current_step():
     live, score = Live(SIZES, clock=Clock()), Prequential(3)
     feed(live, score, block(10, labelled=0.0))
-    assert as_json(live)["curve"] == [[], [], []], "no label, no accuracy"
+    assert as_json(live)["curve"] == [[], [], []], "without labels there is no accuracy"
     feed(live, score, block(10, right=1.0))
     feed(live, score, block(10, right=0.0, first=1))
     now = as_json(live)
@@ -111,7 +113,7 @@ def test_the_present_is_shown_even_if_the_curve_was_looked_at_a_moment_ago():
     assert as_json(live)["curve"][0] == score.curve.steps.tolist()
 
 
-def test_speed_latency_and_the_end():
+def test_the_page_has_speed_latency_and_the_end():
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3)
     for i in range(200):
@@ -125,7 +127,7 @@ def test_speed_latency_and_the_end():
     assert ms["p99"] == pytest.approx(np.percentile(np.arange(1, 201) / 1000, 99))
     clock.now += 30
     now = as_json(live)
-    assert (now["idle"], now["speed"] < 10) == (30.0, True), "a stream that pauses"
+    assert (now["idle"], now["speed"] < 10) == (30.0, True), "the stream pauses"
     live.end("All steps are taken.")
     live.end("a second reason")
     clock.now += 30
@@ -133,30 +135,32 @@ def test_speed_latency_and_the_end():
     assert (now["state"], now["why"], now["seconds"]) == ("over", "All steps are taken.", 50.0)
 
 
-def test_skips_are_looked_at_when_asked():
+def test_skipped_counts_are_read_when_requested():
     skipped = {}
     live = Live(SIZES, skipped=skipped)
     skipped["late"] = 3
     assert live.now()["skipped"] == {"late": 3}
 
 
-def test_nothing_grows():
+def test_the_size_of_the_page_stays_constant():
     clock = Clock()
-    live, score, made = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
+    live, score, steps = Live(SIZES, steps=10, clock=clock), Prequential(3, points=100), block(3)
     sizes = []
     for i in range(2000):
         clock.now += 1
-        feed(live, score, made)
+        feed(live, score, steps)
         if i % 500 == 499:
             sizes.append(len(json.dumps(live.now())))
     now = live.now()
     assert len(now["memory"]["course"]) <= live_state.VITAL_POINTS
-    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], "from the beginning to the end"
+    assert now["memory"]["course"][0][0] <= 2 < 1000 < now["memory"]["course"][-1][0], (
+        "the curve covers the whole stream"
+    )
     assert max(sizes) < 12_000
     assert now["latency"]["blocks"] == live_state.BLOCKS
 
 
-def test_memory_where_the_system_tells_less(monkeypatch, tmp_path):
+def test_memory_falls_back_to_its_peak_or_to_none(monkeypatch, tmp_path):
     now = live_state.resident()
     monkeypatch.setattr(live_state, "STATM", tmp_path / "statm")
     most = live_state.resident()
@@ -170,7 +174,7 @@ def test_memory_where_the_system_tells_less(monkeypatch, tmp_path):
 
 
 class Interrupted(Prequential):
-    """Somebody reads while this is looked at, in the middle of a block."""
+    """Starts a reader while the score is read, in the middle of a block."""
 
     @property
     def curve(self):
@@ -183,12 +187,12 @@ class Interrupted(Prequential):
 
 
 def test_readers_never_see_half_a_block():
-    score, made = Interrupted(3), block(5)
+    score, steps = Interrupted(3), block(5)
     score.live = Live(SIZES)
-    feed(score.live, score, made)
+    feed(score.live, score, steps)
     score.reader.join(5)
-    assert score.early == [], "it waits"
-    assert score.read == [[step.label for step in made.steps]]
+    assert score.early == [], "the reader waits"
+    assert score.read == [[step.label for step in steps.steps]]
 
 
 BAD = [
@@ -204,6 +208,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:20] for _, message in BAD])
-def test_messages(call, message):
+def test_the_error_messages(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""The live page in a browser: all of it is there, it goes on by itself, says when it cannot, and asks nobody else."""
+"""The live page in a browser: it is complete, updates itself, says when it cannot, and asks no other server."""
 
 import time
 
@@ -32,9 +32,9 @@ LIGHT, DARK = ([{"name": "prefers-color-scheme", "value": value}] for value in (
 
 def becomes(browser, script, value, seconds=20):
     end = time.monotonic() + seconds
-    while (found := browser.evaluate(script)) != value and time.monotonic() < end:
+    while (value_now := browser.evaluate(script)) != value and time.monotonic() < end:
         time.sleep(0.05)
-    return found == value or found
+    return value_now == value or value_now
 
 
 def shows(browser, name, text):
@@ -42,7 +42,7 @@ def shows(browser, name, text):
 
 
 class Stream:
-    """Its time goes on with its blocks only, so that on a slow machine it does not seem to pause."""
+    """Its time advances only with its blocks, so that it does not seem to pause on a slow machine."""
 
     def __init__(self, title, steps):
         self.time, self.score = 0.0, Prequential(5)
@@ -68,45 +68,45 @@ def test_the_live_page_in_a_browser(browser):
         assert browser.evaluate("document.querySelectorAll('#rates li').length") == 3
         assert browser.evaluate(HOVER).startswith("Step 64: window ")
         stream.feed(1000)
-        assert shows(browser, "steps", "1,0641,064 with a label") is True, "it goes on by itself"
+        assert shows(browser, "steps", "1,0641,064 with a label") is True, "it updates itself"
         figures = [[name, True, True] for name in ("curve", "inputs", "outputs", "course")]
         assert browser.evaluate(FIGURES) == figures
 
         browser.evaluate(HIDE.format("true"))
         time.sleep(0.4)
-        asked = server.counts["served"]
+        requests = server.counts["served"]
         time.sleep(0.6)
-        assert server.counts["served"] == asked, "nobody looks, nobody asks"
+        assert server.counts["served"] == requests, "a hidden page sends no requests"
         browser.evaluate(HIDE.format("false"))
 
         assert browser.evaluate(PAPER) == "rgb(255, 255, 255)"
         assert browser.evaluate(f"document.getElementById('theme').click(), {PAPER}") == "rgb(21, 23, 27)"
         browser.evaluate("localStorage.clear()")
-        asked = [event["params"]["request"]["url"] for event in browser.said("Network.requestWillBeSent")]
-        assert asked[0] == server.url
-        assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
-        assert browser.said("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+        requests = [event["params"]["request"]["url"] for event in browser.messages("Network.requestWillBeSent")]
+        assert requests[0] == server.url
+        assert [url for url in requests if not url.startswith((server.url, "data:"))] == []
+        assert browser.messages("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
 
         browser.open(server.url, width=375, height=700, features=DARK)
         assert shows(browser, "state", "live") is True
         assert browser.evaluate(PAPER) == "rgb(21, 23, 27)"
-        assert browser.evaluate(OVERFLOW) == 0, "no scrolling sideways on a phone"
+        assert browser.evaluate(OVERFLOW) == 0, "no horizontal scrolling on a phone"
         assert browser.evaluate(FIGURES) == figures
-        assert browser.said("Runtime.exceptionThrown", "Log.entryAdded") == []
+        assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []
         stream.live.end("All steps are taken.")
     assert shows(browser, "state", "over") is True
     assert browser.evaluate(TEXT.format("why")) == "All steps are taken."
 
 
-def test_a_page_that_loses_its_stream(browser):
+def test_the_page_says_when_its_stream_is_gone(browser):
     with serve(Stream("first", 64).live) as server:
         browser.open(server.url)
         assert shows(browser, "state", "live") is True
-        server._stop()  # as if it had been killed
+        server._stop()  # as if the server had been killed
         assert shows(browser, "state", "connection lost") is True
         assert "last numbers that came" in browser.evaluate(TEXT.format("why"))
         with serve(Stream("second", 20).live, port=server.port):
             assert shows(browser, "state", "live") is True
             assert browser.evaluate(TEXT.format("title")) == "second"
             assert becomes(browser, LABEL.format("inputs"), "Input spikes of the last 20 time steps") is True
-            assert browser.said("Runtime.exceptionThrown") == []
+            assert browser.messages("Runtime.exceptionThrown") == []

@@ -1,7 +1,7 @@
-"""Learners that version 0.1 saved before neurons were open: they load, and go on as that version did.
+"""Learners saved by version 0.1, before user neurons: they load and continue as in that version.
 
-The files in tests/golden/learners were written by commit d403745, with 12 steps of `stream` behind them. The numbers
-are what that commit's `learn_many` gave for the same 12 steps again.
+Commit d403745 wrote the files in tests/golden/learners after 12 steps of `stream`. The numbers
+are the results of that commit's `learn_many` for the same 12 steps again.
 """
 
 from pathlib import Path
@@ -36,12 +36,12 @@ def stream():
 
 
 @pytest.mark.parametrize("rule", EXPECTED)
-def test_a_learner_of_the_version_before_goes_on(rule, tmp_path):
+def test_a_learner_saved_by_version_0_1_resumes(rule, tmp_path):
     learner = otpe.StreamLearner.load(FILES / f"{rule}.safetensors")
     assert (learner.steps, learner.rule.name, learner.loss) == (12, rule, otpe.Loss())
     again = otpe.StreamLearner.load(learner.save(tmp_path / "again.safetensors"))
     scores, sums = EXPECTED[rule]
     for each in (learner, again):
         np.testing.assert_allclose(each.learn_many(*stream()).scores[-1], scores, rtol=1e-5, atol=1e-6)
-        found = [float(np.sum(leaf)) for leaf in jax.tree.leaves(each.params)]
-        np.testing.assert_allclose(found, sums, rtol=1e-4, atol=1e-5)
+        totals = [float(np.sum(leaf)) for leaf in jax.tree.leaves(each.params)]
+        np.testing.assert_allclose(totals, sums, rtol=1e-4, atol=1e-5)

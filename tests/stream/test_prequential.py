@@ -1,4 +1,4 @@
-"""Predict, then learn: accuracy along a stream, against counting by hand, and against a loop of single steps."""
+"""Predict, then learn: accuracy along a stream, compared with counting by hand and with a loop of single steps."""
 
 import json
 from types import SimpleNamespace
@@ -34,14 +34,14 @@ def same(a, b):
 
 @given(stream, st.integers(1, 30), st.integers(1, 9), st.lists(st.integers(0, 50), max_size=6))
 @settings(max_examples=80)
-def test_against_counting_by_hand(pairs, window, points, cuts):
+def test_the_score_equals_counting_by_hand(pairs, window, points, cuts):
     one, many = (Prequential(CLASSES, window, points) for _ in range(2))
     for predicted, label in pairs:
         one.add(predicted, label)
     table = np.array(pairs, int).reshape(-1, 2)
     for block in np.split(table, sorted(cuts)):
         many.add_many(*block.T)
-    assert same(one, many), "in any blocks"
+    assert same(one, many), "the block size does not matter"
     right, confusion = by_hand(pairs, window)
     assert (one.steps, one.labelled, one.right) == (len(pairs), len(right), sum(right))
     if right:
@@ -53,7 +53,7 @@ def test_against_counting_by_hand(pairs, window, points, cuts):
     np.testing.assert_array_equal(one.right_of, [sum(r for r, y in zip(right, labels, strict=True) if y == c) for c in range(CLASSES)])  # fmt: skip
     curve = one.curve
     assert len(curve.steps) <= points
-    assert list(curve.labelled[-1:]) == ([len(right)] if right else []), "the present is its last point"
+    assert list(curve.labelled[-1:]) == ([len(right)] if right else []), "the last point is the current step"
     places = [i + 1 for i, (_, y) in enumerate(pairs) if y >= 0]
     for i, (steps, labelled) in enumerate(zip(curve.steps, curve.labelled, strict=True)):
         assert curve.accuracy[i] == pytest.approx(np.mean(right[:labelled]))
@@ -61,7 +61,7 @@ def test_against_counting_by_hand(pairs, window, points, cuts):
         assert steps in (places[labelled - 1], len(pairs))
 
 
-def test_nothing_yet():
+def test_a_score_without_steps_is_empty():
     score = Prequential(4)
     assert np.isnan(
         [score.accuracy, score.window_accuracy, score.sequence_accuracy, score.window_sequence_accuracy]
@@ -82,7 +82,7 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     about, arrays = score.parts()
     assert sum(array.nbytes for array in arrays.values()) < 200_000
     assert len(json.dumps(about)) < 1000
-    assert score.confusions(1) == [(17, -1, 30)], "what should be 17 was silent 30 times"
+    assert score.confusions(1) == [(17, -1, 30)], "class 17 gave no spikes 30 times"
     with pytest.raises(
         ValueError, match=r"classes is 6,000, and a table of all confusions is made for at most 1,000. U"
     ):
@@ -90,8 +90,8 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     assert same(score, Prequential.from_state(about | {"arrays": arrays}))
 
 
-def test_a_state_of_the_first_format():
-    """As otpe 0.1 wrote it."""
+def test_a_score_saved_in_the_first_format_is_read():
+    """The state as otpe 0.1 wrote it."""
     score, old = Prequential(3, window=4, points=5), Prequential(3, window=4, points=5)
     pairs = [(0, 0), (1, 0), (2, 2), (-1, 1), (0, 0), (1, 1)]
     for predicted, label in pairs:
@@ -106,7 +106,7 @@ def test_a_state_of_the_first_format():
     assert old.window_accuracy == score.window_accuracy == 0.75
 
 
-def test_long_curves_thin_themselves_and_stay_even():
+def test_long_curves_are_thinned_evenly():
     score = Prequential(2, window=10, points=100)
     for _ in range(50):
         score.add_many(np.ones(1000, int), np.ones(1000, int))
@@ -117,9 +117,9 @@ def test_long_curves_thin_themselves_and_stay_even():
     assert len(json.dumps(score.state())) < 10_000
 
 
-def test_decisions_at_the_end_of_sequences():
+def test_whole_sequences_are_decided_at_their_end():
     score = Prequential(3, window=2)
-    score.reset()  # nothing came
+    score.reset()  # no spikes
     for predicted, labels in [
         ([0, 1], [1, 1]),
         ([1, 0], [1, 1]),
@@ -129,17 +129,19 @@ def test_decisions_at_the_end_of_sequences():
     ]:
         score.add_many(predicted, labels)
         score.reset()
-    assert (score.sequences, score.sequences_right) == (4, 2), "the third had no label, the fifth its own earlier"
+    assert (score.sequences, score.sequences_right) == (4, 2), (
+        "the third sequence has no label, the fifth an earlier one"
+    )
     assert score.sequence_accuracy == 0.5
-    assert score.window_sequence_accuracy == 0.5  # silence is wrong, then right
+    assert score.window_sequence_accuracy == 0.5  # first no spikes (wrong), then right
     assert score.accuracy == pytest.approx(2 / 7)
     score.reset()
-    assert score.sequences == 4, "a second reset ends nothing"
+    assert score.sequences == 4, "a second reset ends no sequence"
 
 
 @given(stream, stream)
 @settings(max_examples=20)
-def test_saved_in_mid_sequence(before, after):
+def test_a_score_saved_in_mid_sequence_resumes(before, after):
     score = Prequential(CLASSES, 7, 5)
     for pair in before[:-2]:
         score.add(*pair)
@@ -169,22 +171,22 @@ BAD = [
         r"state has the format 7, expected 2: what Prequential.state\(\) gave",
     ),
     (lambda: Prequential.from_state([]), r"state has the format 'list', expected 2"),
-    (lambda: evaluate(Told(), [Step(np.zeros(2))], block=0), r"block is 0, expected a whole number above 0"),
+    (lambda: evaluate(Recorder(), [Step(np.zeros(2))], block=0), r"block is 0, expected a whole number above 0"),
 ]
 
 
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message[:30] for _, message in BAD])
-def test_messages(call, message):
+def test_the_error_messages(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
 
-def test_silence_decides_nothing():
+def test_a_sequence_without_spikes_has_no_decision():
     assert decide(np.array([[0, 0, 0], [0, 0.1, 0], [2, 0, 2]])).tolist() == [-1, 1, 0]
 
 
-class Told:
-    """A learner that predicts what x says, and remembers what it was told."""
+class Recorder:
+    """A learner that predicts the content of x, and records its calls."""
 
     net = SimpleNamespace(classes=2)
 
@@ -204,49 +206,49 @@ class Told:
 
 
 def made_up(labels, resets, answers):
-    eye = np.eye(3, dtype=np.float32)[:, :2]  # the third: silence
+    eye = np.eye(3, dtype=np.float32)[:, :2]  # the third step has no spikes
     return [Step(eye[a], y, float(i), i in resets) for i, (y, a) in enumerate(zip(labels, answers, strict=True))]
 
 
 STEPS = made_up([0, 1, 1, 0, -1, 1, 0], resets=(0, 3), answers=[0, 1, 2, 1, 1, 1, 0])
 
 
-def test_resets_come_at_the_right_place():
-    learner, seen = Told(), []
+def test_the_learner_is_reset_between_sequences():
+    learner, seen = Recorder(), []
     score = evaluate(learner, iter(STEPS), block=2, window=3, on_step=lambda *given: seen.append(given))
     assert learner.calls == ["reset", [0, 1], [1], "reset", [0, -1], [1, 0]]
     assert (score.steps, score.labelled, score.right) == (7, 6, 4)
     assert score.window_accuracy == pytest.approx(2 / 3)
-    assert (score.sequences, score.sequences_right) == (2, 1), "the last one ends with the stream"
+    assert (score.sequences, score.sequences_right) == (2, 1), "the last sequence ends with the stream"
     assert [(step.time, predicted) for step, predicted, _ in seen] == list(enumerate([0, 1, -1, 1, 1, 1, 0]))
     np.testing.assert_array_equal(seen[2][2], [0, 0])
 
 
-def test_a_frozen_learner_and_any_block():
-    learner = Told()
+def test_a_frozen_learner_only_observes_with_any_block():
+    learner = Recorder()
     frozen = evaluate(learner, STEPS, learn=False)
     assert learner.calls == ["reset", 3, "reset", 4]
-    assert all(same(frozen, evaluate(Told(), STEPS, block=n)) for n in (1, 3, 100))
+    assert all(same(frozen, evaluate(Recorder(), STEPS, block=n)) for n in (1, 3, 100))
 
 
-def test_go_on_with_a_score():
-    score = evaluate(Told(), STEPS[:3])
-    assert evaluate(Told(), STEPS[3:], score=score) is score
-    assert same(score, evaluate(Told(), STEPS))
+def test_a_given_score_is_continued():
+    score = evaluate(Recorder(), STEPS[:3])
+    assert evaluate(Recorder(), STEPS[3:], score=score) is score
+    assert same(score, evaluate(Recorder(), STEPS))
 
 
 def test_between_blocks_learner_and_score_have_seen_the_same():
-    learner, score = Told(), Prequential(2)
+    learner, score = Recorder(), Prequential(2)
     for n, block in enumerate(blocks(learner, STEPS, score, size=1), 1):
         assert (score.steps, len(block.steps)) == (n, 1)
         if n == 5:
             break
-    assert score.sequences == 1, "the second is still running"
+    assert score.sequences == 1, "the second sequence still runs"
     assert len([call for call in learner.calls if call != "reset"]) == 5
 
 
-def test_a_step_is_learned_before_the_next_is_waited_for():
-    learner = Told()
+def test_a_step_is_learned_before_the_next_one_is_read():
+    learner = Recorder()
 
     def live():
         for n, step in enumerate(STEPS):
@@ -256,8 +258,8 @@ def test_a_step_is_learned_before_the_next_is_waited_for():
     assert evaluate(learner, live(), block=1).steps == 7
 
 
-def test_what_came_before_an_error_is_learned():
-    learner, score = Told(), Prequential(2)
+def test_steps_before_an_error_are_learned():
+    learner, score = Recorder(), Prequential(2)
 
     def broken():
         yield from STEPS[:5]
@@ -269,7 +271,7 @@ def test_what_came_before_an_error_is_learned():
     assert (score.steps, score.sequences) == (5, 1)
 
 
-def test_the_same_as_predict_one_and_learn_one():
+def test_prequential_equals_predict_one_and_learn_one():
     net, rng = otpe.dense([6, 8, 3], leak=0.9, threshold=0.2), np.random.default_rng(0)
     xs, labels = rng.poisson(3, (32, 6)).astype(np.float32), rng.integers(-1, 3, 32).tolist()
     steps = [Step(x, y, float(i), i in (0, 16)) for i, (x, y) in enumerate(zip(xs, labels, strict=True))]

@@ -1,4 +1,4 @@
-"""The server of the live page: what it says to browsers, and that nothing else disturbs anybody."""
+"""The server of the live page: its answers to browsers, and that other clients disturb nothing."""
 
 import base64
 import contextlib
@@ -23,9 +23,9 @@ SIZES = (6, 4, 3)
 
 @pytest.fixture
 def live():
-    made = Live(SIZES)
-    feed(made, Prequential(3), block(5))
-    return made
+    page = Live(SIZES)
+    feed(page, Prequential(3), block(5))
+    return page
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def ask(server, path="/now", method="GET", **headers):
 
 
 def raw(server, content, wait=10.0):
-    """All that is answered to these bytes."""
-    said = b""
+    """Return the complete answer to these bytes."""
+    received = b""
     with (
         contextlib.suppress(ConnectionError, TimeoutError),
         socket.create_connection(("127.0.0.1", server.port), wait) as link,
     ):
         link.sendall(content)
         while more := link.recv(65536):
-            said += more
-    return said
+            received += more
+    return received
 
 
 def until(true, seconds=5.0):
@@ -69,7 +69,7 @@ def until(true, seconds=5.0):
     return true()
 
 
-def test_the_page_and_the_state_of_now(server, live):
+def test_the_server_sends_the_page_and_the_current_state(server, live):
     status, headers, page = ask(server, "/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert b'<canvas id="curve"' in page
@@ -79,7 +79,7 @@ def test_the_page_and_the_state_of_now(server, live):
     for tag, rule in (("style", "style-src"), ("script", "script-src")):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
         hashed = base64.b64encode(hashlib.sha256(content).digest()).decode()
-        assert policy[rule] == f"'sha256-{hashed}'", "nothing else may run"
+        assert policy[rule] == f"'sha256-{hashed}'", "no other script or style is allowed"
     assert not re.search(rb"https?:|//[a-z]|@import|url\(", page), "nothing is fetched from elsewhere"
 
     status, headers, content = ask(server, "/now")
@@ -94,7 +94,7 @@ def test_the_page_and_the_state_of_now(server, live):
     assert server.url == f"http://127.0.0.1:{server.port}/"
 
 
-def test_head_is_get_without_the_page(server):
+def test_head_sends_the_headers_of_get(server):
     status, headers, content = ask(server, "/", "HEAD")
     assert (status, content) == (200, b"")
     assert headers["Content-Length"] == str(len(ask(server, "/")[2]))
@@ -121,17 +121,17 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("status", "request_", "why"), REFUSED, ids=[str(each[:2])[:50] for each in REFUSED])
-def test_refusals(server, status, request_, why):
-    found, headers, content = ask(server, **request_)
-    assert found == status
-    assert content.decode().startswith(why)
+@pytest.mark.parametrize(("status", "request_", "reason"), REFUSED, ids=[str(each[:2])[:50] for each in REFUSED])
+def test_invalid_requests_are_refused(server, status, request_, reason):
+    answered, headers, content = ask(server, **request_)
+    assert answered == status
+    assert content.decode().startswith(reason)
     assert headers["Content-Security-Policy"] == "default-src 'none'"
     assert headers.get("Allow") == ("GET, HEAD" if status == 405 else None)
     assert until(lambda: server.counts == {"refused": 1})
 
 
-def test_our_own_page_and_links_to_it(server):
+def test_requests_of_our_page_and_links_to_it_are_answered(server):
     own = f"localhost:{server.port}"
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Origin": f"http://{own}"}, link):
@@ -139,18 +139,18 @@ def test_our_own_page_and_links_to_it(server):
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:80", "[::1]:8000"])
-def test_this_machine_by_any_of_its_names_and_through_a_tunnel(server, host):
+def test_every_local_host_name_is_answered(server, host):
     assert ask(server, Host=host)[0] == 200
 
 
-def test_for_all_addresses_any_number_is_known_but_no_name(live, monkeypatch):
+def test_on_all_addresses_any_ip_address_is_answered_but_no_other_name(live, monkeypatch):
     monkeypatch.setattr(serve, "LINGER", 0.0)
     with serve.serve(live, host="0.0.0.0") as server:
-        for known, names in {
+        for status, names in {
             200: ("10.0.0.7:8000", "[fe80::1]", "localhost"),
             403: ("evil.example", "", "10.0.0"),
         }.items():
-            assert [ask(server, Host=name)[0] for name in names] == [known] * 3
+            assert [ask(server, Host=name)[0] for name in names] == [status] * 3
         assert server.url == f"http://127.0.0.1:{server.port}/"
 
 
@@ -170,7 +170,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
-def test_garbage(server, content, capfd):
+def test_garbage_requests_are_refused(server, content, capfd):
     if content is None:
         with socket.create_connection(("127.0.0.1", server.port)) as link:
             link.sendall(b"GET /no")
@@ -181,12 +181,12 @@ def test_garbage(server, content, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_clients_that_go_away(server, capfd):
-    for asked in (b"", b"GET /now HTTP/1.1\r\nHost: localhost\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+def test_clients_that_disconnect_do_no_harm(server, capfd):
+    for request in (b"", b"GET /now HTTP/1.1\r\nHost: localhost\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         link = socket.create_connection(("127.0.0.1", server.port))
-        link.sendall(asked)
+        link.sendall(request)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        link.close()  # not a word of farewell
+        link.close()  # close with a reset, without a goodbye
     assert ask(server)[0] == 200
     assert until(lambda: not server._open)
     assert capfd.readouterr() == ("", "")
@@ -200,21 +200,21 @@ def sent_away(link):
     return False
 
 
-def test_slow_clients_are_sent_away(live, monkeypatch, capfd):
+def test_slow_clients_are_disconnected(live, monkeypatch, capfd):
     assert serve.SILENCE <= serve.LONGEST <= 30
     monkeypatch.setattr(serve, "LINGER", 0.0)
     monkeypatch.setattr(serve, "LONGEST", 0.5)
     monkeypatch.setattr(serve, "SILENCE", 0.2)
     with serve.serve(live) as server:
-        assert raw(server, b"GET /now HT") == b"", "one that falls silent"
+        assert raw(server, b"GET /now HT") == b"", "a client that stops sending"
         assert until(lambda: server.counts == {"lost": 1})
         with socket.create_connection(("127.0.0.1", server.port), 5) as link:
-            assert until(lambda: sent_away(link)), "one that is never silent for long"
+            assert until(lambda: sent_away(link)), "a client that keeps sending a few bytes"
         assert until(lambda: not server._open)
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_request_in_pieces(server):
+def test_a_request_in_pieces_is_answered(server):
     with socket.create_connection(("127.0.0.1", server.port), 5) as link:
         for piece in (b"GET /now HT", b"TP/1.1\r\nHost: localhost\r\n", b"\r\n"):
             link.sendall(piece)
@@ -222,7 +222,7 @@ def test_a_request_in_pieces(server):
         assert link.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_takes_an_answer_slowly_gets_all_of_it_and_holds_nobody_up(server):
+def test_a_slow_reader_gets_the_whole_answer_without_delaying_others(server):
     content = b"x" * 20_000_000
     server._page = serve.answer(200, "text/html", content)
     with socket.create_connection(("127.0.0.1", server.port), 5) as link:
@@ -230,18 +230,18 @@ def test_who_takes_an_answer_slowly_gets_all_of_it_and_holds_nobody_up(server):
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS - 2)]
         assert until(lambda: len(server._open) == serve.CONNECTIONS - 1)
         assert ask(server)[0] == 200
-        found = b"".join(iter(lambda: link.recv(2**20), b""))
-    assert found.endswith(content)
+        received = b"".join(iter(lambda: link.recv(2**20), b""))
+    assert received.endswith(content)
     for each in idle:
         each.close()
 
 
-def test_no_more_than_so_many_at_once(server):
+def test_the_number_of_connections_is_limited(server):
     links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(serve.CONNECTIONS)]
     assert until(lambda: len(server._open) == serve.CONNECTIONS)
     assert raw(server, b"") == raw(server, b"GET / HT") == b"", "at once, not after SILENCE"
     assert server.counts["refused"] == 2
-    assert ask(server)[0] == 200, "whoever needs not wait is answered"
+    assert ask(server)[0] == 200, "requests that need no waiting are answered"
     for link in links:
         link.close()
     assert until(lambda: not server._open)
@@ -251,8 +251,8 @@ def test_no_more_than_so_many_at_once(server):
 ASKED = [b"GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /x HTTP/1.1\r\nHost: evil\r\n\r\n", b"POST\r\n", b""]
 
 
-def test_clients_take_a_small_share_of_the_time_however_many_they_are(server, monkeypatch):
-    monkeypatch.setattr(serve, "FRESH", 0.0)  # every answer is made anew
+def test_any_number_of_clients_takes_a_small_share_of_the_time(server, monkeypatch):
+    monkeypatch.setattr(serve, "FRESH", 0.0)  # no answer is cached
     end = time.monotonic() + 0.8
 
     def loop(content):
@@ -270,29 +270,29 @@ def test_clients_take_a_small_share_of_the_time_however_many_they_are(server, mo
     while time.monotonic() < end:
         time.sleep(0.01)
     spent, passed = server.cpu_seconds - before, time.monotonic() - began
-    assert spent > 0.003, "it was at work"
-    assert spent < 0.02 * passed + 0.005 + 0.015, "a fiftieth, what was saved before, and one look at all clients"
+    assert spent > 0.003, "the server must have worked"
+    assert spent < 0.02 * passed + 0.005 + 0.015, "a fiftieth, the time saved before, and one check of all clients"
     for each in threads:
         each.join(5)
     assert ask(server)[0] == 200
 
 
-def test_all_clients_get_the_same_state_until_it_is_old_and_a_new_one_at_the_end(server, live, monkeypatch):
-    made, now = [], live.now
+def test_clients_share_a_cached_state_until_it_expires(server, live, monkeypatch):
+    calls, now = [], live.now
     monkeypatch.setattr(serve, "FRESH", 60.0)
-    monkeypatch.setattr(live, "now", lambda: made.append(1) or now())
+    monkeypatch.setattr(live, "now", lambda: calls.append(1) or now())
     for _ in range(4):
         assert json.loads(ask(server)[2])["state"] == "running"
-    assert len(made) == 1
+    assert len(calls) == 1
     live.end()
     assert [json.loads(ask(server)[2])["state"] for _ in range(2)] == ["over", "over"]
-    assert len(made) == 2
+    assert len(calls) == 2
     monkeypatch.setattr(serve, "FRESH", 0.0)
     ask(server)
-    assert len(made) == 3
+    assert len(calls) == 3
 
 
-def test_a_fault_of_ours_costs_one_connection(live, monkeypatch, capfd):
+def test_an_internal_error_ends_one_connection_only(live, monkeypatch, capfd):
     monkeypatch.setattr(serve, "LINGER", 0.0)
     monkeypatch.setattr(live, "now", fails(ZeroDivisionError))
     with serve.serve(live) as server:
@@ -302,7 +302,7 @@ def test_a_fault_of_ours_costs_one_connection(live, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_port_in_use(server, live):
+def test_a_port_in_use_is_refused_with_a_sentence(server, live):
     with pytest.raises(
         OSError,
         match=rf"port {server.port} of 127.0.0.1 is in use. Use --serve 0 for any port that is free, or name another.",
@@ -318,7 +318,7 @@ def fails(error):
     return server
 
 
-def test_a_port_that_is_not_for_everybody(live, monkeypatch):
+def test_a_privileged_port_is_refused_with_a_sentence(live, monkeypatch):
     monkeypatch.setattr(serve, "Server", fails(PermissionError(13, "Permission denied")))
     with pytest.raises(
         PermissionError, match=r"port 80 of 127.0.0.1 may not be used by you. Use --serve 0, or one above 1023."
@@ -336,17 +336,17 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "message"), BAD, ids=[message[:30] for _, message in BAD])
-def test_messages(live, given, message):
+def test_the_error_messages(live, given, message):
     with pytest.raises((ValueError, OSError), match=message):
         serve.serve(live, **given)
 
 
-def test_what_is_no_live():
+def test_an_object_that_is_no_live_is_refused():
     with pytest.raises(TypeError, match="live is a dict, expected a Live, which the stream is told to"):
         serve.serve({})
 
 
-def test_who_watches_sees_the_end(live):
+def test_clients_see_the_end_of_the_stream(live):
     seen = []
     with serve.serve(live) as server:
         ask(server)
@@ -365,15 +365,15 @@ def test_who_watches_sees_the_end(live):
 
 
 @pytest.mark.parametrize(
-    ("error", "why"), [(KeyboardInterrupt, "Stopped."), (OSError, "Stopped by an error: OSError.")]
+    ("error", "reason"), [(KeyboardInterrupt, "Stopped."), (OSError, "Stopped by an error: OSError.")]
 )
-def test_why_it_ended(live, error, why):
+def test_the_page_says_why_the_stream_ended(live, error, reason):
     with pytest.raises(error), serve.serve(live):
         raise error
-    assert live.now()["why"] == why
+    assert live.now()["why"] == reason
 
 
-def test_a_server_that_never_answered_gives_its_port_back(live):
+def test_an_unused_server_releases_its_port(live):
     server = serve.serve(live)
     server.close()
     serve.serve(live, port=server.port).close()

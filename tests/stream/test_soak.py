@@ -1,4 +1,4 @@
-"""A short soak: memory does not grow, numbers stay finite, and what goes wrong is found. And the benchmark of a stream."""
+"""A short soak: memory does not grow, numbers stay finite, and errors are found. Also the stream benchmark."""
 
 import json
 import subprocess
@@ -31,8 +31,8 @@ def stream(monkeypatch):
     return stream
 
 
-def test_a_life_leaves_memory_as_it_is(tmp_path):
-    """In a process of its own: one that has had much memory before could hide what is lost now."""
+def test_a_short_soak_does_not_grow_memory(tmp_path):
+    """Runs in a new process: memory that was used before could hide a leak."""
     command = [
         sys.executable,
         ROOT / "benchmarks" / "soak_stream.py",
@@ -50,12 +50,12 @@ def test_a_life_leaves_memory_as_it_is(tmp_path):
     assert min(row["rates"]) > 0
 
 
-def test_what_grows_and_what_is_not_finite_is_found(soak, monkeypatch, capsys, tmp_path):
+def test_the_soak_finds_growth_and_non_finite_numbers(soak, monkeypatch, capsys, tmp_path):
     resident, learn_many = iter(range(0, 10**6, 300)), otpe.StreamLearner.learn_many
 
     def ill(learner, xs, labels):
-        told = learn_many(learner, xs, labels)
-        return told._replace(losses=told.losses * np.nan) if learner.steps > 3900 else told
+        result = learn_many(learner, xs, labels)
+        return result._replace(losses=result.losses * np.nan) if learner.steps > 3900 else result
 
     monkeypatch.setattr(otpe.StreamLearner, "learn_many", ill)
     monkeypatch.setattr(soak, "resident_kib", lambda: next(resident))
@@ -65,9 +65,7 @@ def test_what_grows_and_what_is_not_finite_is_found(soak, monkeypatch, capsys, t
         soak.main()
     assert stopped.value.code == 1
     (row,) = json.loads((tmp_path / "soak.json").read_text())["lives"]
-    grown = (
-        "resident memory has grown by 3000 KiB, expected at most 2048"  # from the middle of the first 3 of 13 points
-    )
+    grown = "resident memory has grown by 3000 KiB, expected at most 2048"  # growth is measured from the middle of the first 3 of 13 points
     assert {"a loss is not finite", grown} <= set(row["wrong"])
     assert grown in capsys.readouterr().out
 
@@ -80,12 +78,12 @@ def test_traces_that_are_not_finite_are_found(soak):
     assert soak.finite(learner) == {"scores are not finite"}
 
 
-def test_a_life_that_is_none(soak):
+def test_an_invalid_soak_argument_is_refused(soak):
     with pytest.raises(SystemExit, match="--lives is '50-10', expected a network and its steps, such as"):
         soak.network_and_steps("50-10")
 
 
-def test_speed_and_floor_of_a_stream(stream, monkeypatch, tmp_path):
+def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_path):
     small = (12, 16, 16, 4)
     monkeypatch.setattr(stream, "CASES", [stream.Case(small, "otpe", how, 100) for how in ("learn_one", "learn_many")])
     monkeypatch.setattr(stream, "BEYOND", 1 << 20)
@@ -95,25 +93,26 @@ def test_speed_and_floor_of_a_stream(stream, monkeypatch, tmp_path):
         sys, "argv", ["stream", "--seconds", "0.05", "--json", str(tmp_path / "s.json"), "--docs", str(page)]
     )
     stream.main()
-    found = json.loads((tmp_path / "s.json").read_text())
-    one, many = found["rows"]
+    recorded = json.loads((tmp_path / "s.json").read_text())
+    one, many = recorded["rows"]
     weights = 4 * (12 * 16 + 16 + 16 * 16 + 16 + 16 * 4 + 4)
     assert one["parts"]["params"] == weights
-    assert one["parts"]["opt_state"] == 2 * weights + 4, "Adamax: two numbers for each weight, and a count"
+    assert one["parts"]["opt_state"] == 2 * weights + 4, "Adamax: two numbers per weight, and a counter"
     assert one["bytes_moved"] == 2 * otpe.StreamLearner(otpe.dense(small)).bytes >= 2 * sum(one["parts"].values())
     assert one["floor_us"] == pytest.approx(1e6 * one["bytes_moved"] / one["bandwidth"])
     assert many["over_floor"] == pytest.approx(1e6 / many["steps_per_second"] / many["floor_us"])
     assert one["p50_us"] <= one["p99_us"] <= one["worst_us"]
     assert (
-        page.read_text() == "before\n" + stream.BEGIN + "\n".join(stream.lines(found)) + "\n" + stream.END + "after\n"
+        page.read_text()
+        == "before\n" + stream.BEGIN + "\n".join(stream.lines(recorded)) + "\n" + stream.END + "after\n"
     )
     with pytest.raises(SystemExit, match="the page has no place for the table, expected a line <!--"):
-        stream.refreshed("nothing", found)
+        stream.refreshed("nothing", recorded)
 
 
-def test_the_table_in_the_docs_is_that_of_the_file(stream):
+def test_the_table_in_the_docs_matches_the_recorded_numbers(stream):
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
-    assert stream.refreshed(page, found) == page, (
+    recorded = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
+    assert stream.refreshed(page, recorded) == page, (
         "use: python benchmarks/stream.py --json ... --docs docs/benchmarks.md"
     )

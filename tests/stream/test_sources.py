@@ -24,52 +24,52 @@ def file(tmp_path_factory):
 
 
 def cut(steps):
-    """Into sequences."""
-    found = []
+    """Split steps into sequences."""
+    sequences = []
     for step in steps:
         if step.reset:
-            found.append([])
-        found[-1].append(step)
-    return found
+            sequences.append([])
+        sequences[-1].append(step)
+    return sequences
 
 
 @pytest.mark.parametrize("binning", [Binning(7), Binning(dt=0.05, pool=3, binary=True), Binning(9, remainder="drop")])
-def test_recordings_are_their_frames(file, binning):
+def test_steps_of_recordings_equal_their_frames(file, binning):
     whole = load(file, tiny_events.UNITS, binning)
-    found = cut(recordings(file, tiny_events.UNITS, binning))
-    assert len(found) == 6
-    for i, sequence in enumerate(found):
+    sequences = cut(recordings(file, tiny_events.UNITS, binning))
+    assert len(sequences) == 6
+    for i, sequence in enumerate(sequences):
         length = None if whole.lengths is None else whole.lengths[i]
         np.testing.assert_array_equal([s.x for s in sequence], whole.frames[i][:length])
         assert {s.label for s in sequence} == {i % 4}
         assert sequence[0].x.dtype == np.float32
 
 
-def test_times_of_recorded_steps(tmp_path):
+def test_recorded_steps_have_times_from_0(tmp_path):
     path = three_recordings.write(tmp_path / "train.h5")
     by_number, by_time = (cut(recordings(path, 8, b)) for b in (2, Binning(dt=0.25)))
-    assert [[round(s.time, 3) for s in found] for found in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
-    assert [len(found) for found in by_time] == [3, 5, 3], "each from 0 on, as long as it lasts"
+    assert [[round(s.time, 3) for s in sequence] for sequence in by_number] == [[0, 0.25], [0.2, 0.7], [0, 0.25]]
+    assert [len(sequence) for sequence in by_time] == [3, 5, 3], "each recording starts at 0 and has its own length"
     assert [s.time for s in by_time[2]] == [0, 0.25, 0.5]
 
 
-def test_order_and_epochs(file):
+def test_recordings_are_shuffled_by_seed_and_repeated_by_epochs(file):
     def labels(n=18, **options):
-        return [found[0].x.sum() for found in cut(itertools.islice(recordings(file, 12, 1, **options), n))]
+        return [sequence[0].x.sum() for sequence in cut(itertools.islice(recordings(file, 12, 1, **options), n))]
 
     stored = labels()
     assert len(stored) == 6
     assert labels(epochs=2) == stored * 2
     shuffled = labels(shuffle=True, epochs=None)
-    assert len(shuffled) == 18, "for ever"
+    assert len(shuffled) == 18, "it repeats for ever"
     each = [shuffled[:6], shuffled[6:12], shuffled[12:]]
     assert all(sorted(epoch) == sorted(stored) for epoch in each)
     assert each[0] != each[1] != each[2] != stored
-    assert labels(shuffle=True, epochs=3) == shuffled, "by the seed"
+    assert labels(shuffle=True, epochs=3) == shuffled, "the order depends on the seed"
     assert labels(shuffle=True, epochs=3, seed=1) != shuffled
 
 
-def test_from_a_folder(file):
+def test_recordings_are_read_from_a_folder(file):
     assert len(cut(recordings(file.parent, 12, 2))) == 6
     with pytest.raises(FileNotFoundError, match=r"holds no test.h5, nor anything_test.h5"):
         recordings(file.parent, 12, split="test")
@@ -77,7 +77,7 @@ def test_from_a_folder(file):
         recordings("nowhere", 12)
 
 
-def test_bad_recordings_are_told_before_the_first_step(file, tmp_path):
+def test_bad_recordings_are_refused_before_the_first_step(file, tmp_path):
     with pytest.raises(ValueError, match=r"has a spike of unit \d+, expected 0 to 3"):
         recordings(file, 4)
     with pytest.raises(ValueError, match=r"bins is 10000000, more than the time steps of recording 0"):
@@ -95,7 +95,7 @@ def test_bad_recordings_are_told_before_the_first_step(file, tmp_path):
 
 # Text
 
-WANTED = [(0.5, 3, None), (0.75, 4, 1), RESET, (1e-3, 0, None), (2.0, None, 2)]
+EXPECTED = [(0.5, 3, None), (0.75, 4, 1), RESET, (1e-3, 0, None), (2.0, None, 2)]
 TEXTS = {
     "csv": "0.5,3\n0.75,4,1\n\n.001,0\n2,,2\n",
     "with a header": "time,unit,label\n0.5,3,\n0.75,4,1\nreset\n1e-3,0,\n2,,2\n",
@@ -110,14 +110,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_lines(text):
+def test_csv_and_json_lines_give_the_same_events(text):
     for source in (io.StringIO(text), io.BytesIO(text.encode()), text.split("\n"), text.splitlines(keepends=True)):
-        found = list(lines(source))
-        assert found[:5] == WANTED
-        assert set(map(str, found[5:])) <= {RESET}, "an empty line at the end"
+        events = list(lines(source))
+        assert events[:5] == EXPECTED
+        assert set(map(str, events[5:])) <= {RESET}, "with an empty line at the end"
 
 
-def test_the_form_may_be_given():
+def test_the_form_of_lines_can_be_given():
     assert list(lines(["", "[1, 2]"], "jsonl")) == [(1, 2, None)]
     with pytest.raises(ValueError, match=r"line 1 is '\[1, 2\]': expected numbers"):
         list(lines(["[1, 2]"], "csv"))
@@ -144,17 +144,17 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message", "kind"), BAD, ids=[message[:30] for _, message, _ in BAD])
-def test_bad_lines(text, message, kind):
+def test_bad_lines_are_refused_or_skipped(text, message, kind):
     with pytest.raises(ValueError, match=message):
         list(lines(io.StringIO(text)))
-    said, bad = [], Bad("skip")
-    assert list(lines(io.StringIO(text), on_bad="skip", log=said.append)) == [(0.1, 1, None), (0.3, 3, None)]
-    assert len(said) == 1
+    messages, bad = [], Bad("skip")
+    assert list(lines(io.StringIO(text), on_bad="skip", log=messages.append)) == [(0.1, 1, None), (0.3, 3, None)]
+    assert len(messages) == 1
     list(lines(io.StringIO(text), on_bad=bad))
     assert bad.skipped == {kind: 1}
 
 
-def test_bytes_that_are_no_text():
+def test_bytes_that_are_not_utf8_are_refused():
     bad = Bad("skip")
     assert list(lines(io.BytesIO(b"0.1,1\n\xff\xfe\x00,\n0.3,3\n"), on_bad=bad)) == [(0.1, 1, None), (0.3, 3, None)]
     assert bad.skipped == {"line": 1}
@@ -166,13 +166,13 @@ def test_a_line_without_an_end_does_not_fill_the_memory():
         list(lines(endless))
     assert endless.tell() == 65_536
     assert list(lines(endless, on_bad="skip")) == [(0.3, 3, None)]
-    bad, tail = Bad("skip"), "x" * 65_536 + "0.2,2"  # which is no event, though it ends like one
+    bad, tail = Bad("skip"), "x" * 65_536 + "0.2,2"  # this is no event, although it ends like one
     assert list(lines(io.StringIO(f"0.1,1\n{tail}\n0.3,3\n{tail}"), on_bad=bad)) == [(0.1, 1, None), (0.3, 3, None)]
     assert bad.skipped == {"line": 2}
 
 
-def test_a_line_is_read_as_soon_as_it_is_there():
-    """No read-ahead: the other end waits until each event has arrived."""
+def test_a_line_is_read_as_soon_as_it_arrives():
+    """There is no read-ahead: the sender waits until each event has arrived."""
     read, write = os.pipe()
     arrived = threading.Semaphore(0)
 
@@ -207,13 +207,13 @@ def test_text_to_steps_with_everything_skipped_counted_together():
 # Python
 
 
-def told(steps):
+def plain(steps):
     return [(s.x.tolist(), s.label, s.time, s.reset) for s in steps]
 
 
 def test_iterate_over_events():
     items = [(0.0, 1), [1.5, 0, 3], (np.float64(1.6), np.int64(0)), RESET, (0.0, 0)]
-    assert told(iterate(items, Binner(2, 1.0))) == [
+    assert plain(iterate(items, Binner(2, 1.0))) == [
         ([0, 1], -1, 0.0, True),
         ([2, 0], 3, 1.0, False),
         ([1, 0], -1, 0.0, True),
@@ -222,18 +222,18 @@ def test_iterate_over_events():
 
 def test_iterate_over_ready_steps():
     items = [np.array([1, 2]), (np.array([0, 1]), 4), ([3, 0], None), RESET, (np.array([True, False]), np.int8(1)), Step(np.ones(2), 2, 7.5, True)]  # fmt: skip
-    found = list(iterate(iter(items)))
-    assert told(found) == [
+    steps = list(iterate(iter(items)))
+    assert plain(steps) == [
         ([1, 2], -1, 0.0, True),
         ([0, 1], 4, 1.0, False),
         ([3, 0], -1, 2.0, False),
         ([1, 0], 1, 3.0, True),
         ([1, 1], 2, 7.5, True),
     ]
-    assert {s.x.dtype for s in found} == {np.dtype(np.float32)}
+    assert {s.x.dtype for s in steps} == {np.dtype(np.float32)}
 
 
-def test_the_callers_array_is_his_own():
+def test_steps_do_not_share_the_callers_array():
     x = np.ones(2, np.float32)
 
     def reused():
@@ -266,12 +266,12 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("item", "message"), STEPS, ids=[message[:40] for _, message in STEPS])
-def test_bad_steps(item, message):
+def test_bad_steps_are_refused_or_skipped(item, message):
     items = [np.ones(2), item, (np.zeros(2), 4)]
     with pytest.raises(ValueError, match=message):
         list(iterate(items, units=2, classes=5))
     bad = Bad("skip")
-    assert told(iterate(items, classes=5, on_bad=bad)) == [([1, 1], -1, 0.0, True), ([0, 0], 4, 1.0, False)]
+    assert plain(iterate(items, classes=5, on_bad=bad)) == [([1, 1], -1, 0.0, True), ([0, 0], 4, 1.0, False)]
     assert bad.skipped == {"item": 1}
 
 

@@ -1,4 +1,4 @@
-"""Saved learners and checkpoints of streams whose header is not as it was written, though their hash is right."""
+"""Saved learners and stream checkpoints with altered metadata and a correct hash."""
 
 import json
 
@@ -15,20 +15,20 @@ from otpe.stream.learner import KIND
 from otpe.stream.session import run
 
 
-def said(path):
+def header_content(path):
     return tensors.read(path, KIND)[1]
 
 
-def says(path, arrays, text):
+def with_metadata(path, arrays, text):
     with_header(path, about=text, sha256=tensors._hash(text, arrays))
 
 
-def test_a_learner(tmp_path):
+def test_altered_metadata_of_a_learner_is_refused(tmp_path):
     path = learner().save(tmp_path / "learner")
     arrays, about = tensors.read(path, KIND)
 
     def load(text):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         otpe.StreamLearner.load(path)
 
     gone = [strange.text(strange.changed(about, place, strange.GONE)) for place in strange.places(about)]
@@ -36,13 +36,13 @@ def test_a_learner(tmp_path):
     load(json.dumps(about))
 
 
-def test_a_checkpoint_of_a_stream(file, out):
+def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     run(config(file, out, window=20))
     path = checkpoint.newest(out / "checkpoints")
     arrays, about = tensors.read(path, KIND)
 
     def load(text):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         saved.load(path)
 
     stream = about["stream"]
@@ -50,13 +50,13 @@ def test_a_checkpoint_of_a_stream(file, out):
     changes = [json.dumps(each) for each in gone] + [json.dumps({**about, "stream": None})]
     assert strange.refusals(load, changes, path.name) > 15
     for text in (strange.text({**about, "stream": each}) for each in (5, [], {}, strange.DEEP)):
-        says(path, arrays, text)
+        with_metadata(path, arrays, text)
         with pytest.raises(ValueError, match=rf"{path.name} is .*There is no earlier checkpoint: start anew"):
             saved.load(path)
 
 
-def test_settings_that_a_run_lacks(file, out):
-    """They are newer than the run, and have their defaults."""
+def test_missing_newer_settings_get_their_defaults(file, out):
+    """Settings that are newer than the run get their defaults."""
     run(config(file, out))
     about = json.loads((out / "config.json").read_text())
     for name in ("changes", "frozen", "pool"):

@@ -1,4 +1,4 @@
-"""`otpe stream`: what comes out, and what is written down."""
+"""`otpe stream`: its output and its files."""
 
 import json
 import os
@@ -47,13 +47,13 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     settings = json.loads((out / "config.json").read_text())
     assert (settings["source"], settings["kind"], settings["hidden"]) == (str(file), "text", [6])
     assert settings["versions"]["otpe"] == otpe.__version__
-    said, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
-    assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in said.out
-    assert f"  over the window      {now}  (the last 50)" in said.out
-    assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", said.err)
+    output, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
+    assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in output.out
+    assert f"  over the window      {now}  (the last 50)" in output.out
+    assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", output.err)
 
 
-def test_what_a_report_says(file, out, tmp_path):
+def test_the_report_of_a_stream(file, out, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out, metrics_seconds=0), [Pressed(9)])
     (half,) = finder.search([tmp_path])
@@ -72,19 +72,21 @@ def test_what_a_report_says(file, out, tmp_path):
     assert damaged.note.endswith(f"metrics.jsonl is damaged: line {len(measured) + 1} is left out.")
     assert damaged.section == half.section
     score = run(config(file, out, resume=True)).score
-    (found,) = finder.search([tmp_path])
-    assert (found.state, found.section.title) == ("finished", f"OTPE on a stream: {file}")
-    command = shlex.split(found.section.command)
+    (entry,) = finder.search([tmp_path])
+    assert (entry.state, entry.section.title) == ("finished", f"OTPE on a stream: {file}")
+    command = shlex.split(entry.section.command)
     assert command[:3] == ["otpe", "stream", str(file)]
     again = config(file, tmp_path / "again")
     assert cli.main([*command[1:], "--out", str(again.out)]) == 0
-    assert run(replace(again, resume=True)).score.state() == score.state(), "the command does it again"
-    panel = found.section.figures[0].panels[0]
-    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), "six digits are written"
-    assert ["labelled", score.labelled] in found.section.tables[0].rows
+    assert run(replace(again, resume=True)).score.state() == score.state(), "the command in the report repeats the run"
+    panel = entry.section.figures[0].panels[0]
+    assert panel.lines[0].y == pytest.approx(score.curve.window.tolist(), abs=1e-6), (
+        "numbers are written with six digits"
+    )
+    assert ["labelled", score.labelled] in entry.section.tables[0].rows
 
 
-def test_json_lines(file, out, tmp_path):
+def test_a_stream_of_json_lines(file, out, tmp_path):
     path = tmp_path / "events.jsonl"
     rows = [line.strip().split(",") for line in events(80)]
     path.write_text("".join(f'{{"time": {t}, "unit": {u}, "label": {y}}}\n' for t, u, y in rows))
@@ -92,7 +94,7 @@ def test_json_lines(file, out, tmp_path):
     assert run(config(path, out)).score.state() == evaluate(learner(), steps(file), block=4).state()
 
 
-def test_recordings(out, tmp_path):
+def test_a_stream_of_recordings(out, tmp_path):
     path = tiny_events.make(tmp_path / "some_train.h5", recordings=4)
     options = {"epochs": 2, "shuffle": True}
     asked_for = config(path, out, **options, dt=0.1, changes=("swap@9:0,1",))
@@ -104,29 +106,29 @@ def test_recordings(out, tmp_path):
     assert run(config(odd, tmp_path / "odd", bins=5)).place.skipped == {"item": 5}, "the recording of class 7"
 
 
-def test_randman(out, monkeypatch):
+def test_a_stream_of_randman(out, monkeypatch):
     monkeypatch.setattr(setup, "randman", made_up_randman)
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
-    found = run(config("r-randman", out, **options, steps=50, seed=5))
+    result = run(config("r-randman", out, **options, steps=50, seed=5))
     by_hand = learner(seed=5, score_leak=1.0)
     score = evaluate(by_hand, islice(worlds.samples(data, seed=5), 50), block=4)
-    assert found.score.state() == score.state()
-    assert found.place.steps == score.steps == 50
+    assert result.score.state() == score.state()
+    assert result.place.steps == score.steps == 50
     changing = config("r-randman", out.parent / "other", **options, steps=50, changes=("swap@21:0,1", "shift@60:2"))
     run(changing)
     (told,) = finder.search([changing.out])
     assert [(mark.x, mark.text) for mark in told.section.figures[0].panels[0].marks] == [(21, "swap")]
 
 
-def test_a_frozen_one_keeps_its_weights(file, out):
-    found = run(config(file, out, frozen=True))
-    np.testing.assert_array_equal(found.learner.params[0].kernel, learner().params[0].kernel)
-    assert found.score.labelled == found.place.steps > 90
+def test_a_frozen_stream_keeps_its_weights(file, out):
+    result = run(config(file, out, frozen=True))
+    np.testing.assert_array_equal(result.learner.params[0].kernel, learner().params[0].kernel)
+    assert result.score.labelled == result.place.steps > 90
 
 
 @pytest.mark.parametrize("kind", ["run", "file"])
-def test_it_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path, monkeypatch):
+def test_a_stream_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path, monkeypatch):
     start = tmp_path
     if kind == "file":
         start = otpe.save(tmp_path / "net.safetensors", learner().net, learner().params)
@@ -145,7 +147,7 @@ def test_it_starts_with_the_weights_of_a_run_or_a_file(kind, file, out, tmp_path
         run(replace(asked_for, leak=0.5))
 
 
-def test_other_neurons_and_another_loss(file, out):
+def test_a_stream_with_other_neurons_and_another_loss(file, out):
     line = ["--neuron", "cuba", "--learn-leak", "layer", "--readout", "integrator", "--loss", "membrane"]
     net = otpe.network(UNITS, [
         (otpe.layers.dense(6), otpe.CubaLIF(0.9, 0.8, 0.3, otpe.fast_sigmoid(10.0), learn_leak=True)),
@@ -163,28 +165,28 @@ def test_other_neurons_and_another_loss(file, out):
 def test_watchers_see_every_block(file, out):
     seen = []
     watcher = lambda block, score, seconds: seen.append((len(block.steps), score.steps, seconds))  # noqa: E731
-    found = run(config(file, out), watchers=[watcher])
-    assert sum(steps for steps, _, _ in seen) == seen[-1][1] == found.place.steps
+    result = run(config(file, out), watchers=[watcher])
+    assert sum(steps for steps, _, _ in seen) == seen[-1][1] == result.place.steps
     assert [steps for steps, _, _ in seen[:3]] == [4, 4, 4]
     assert all(0 < seconds < 60 for _, _, seconds in seen)
 
 
-def test_what_cannot_be_used_is_counted_and_told_once(file, out, capsys):
+def test_unusable_events_are_counted_and_reported_once(file, out, capsys):
     file.write_text("".join(events(40)) + "who?\n0.2,99\n0.2,98\n0.01,3\n" + "".join(events(40, first=0.3)))
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "  skipped              4  (line 1, unit 2, late 1)" in said.out
-    assert said.err.count("otpe: warning: Skipped: ") == 3
-    assert "event 41 has the unit 99, expected a whole number from 0 to 11" in said.err
-    assert "  skipped 4\n" in said.err
+    output = capsys.readouterr()
+    assert "  skipped              4  (line 1, unit 2, late 1)" in output.out
+    assert output.err.count("otpe: warning: Skipped: ") == 3
+    assert "event 41 has the unit 99, expected a whole number from 0 to 11" in output.err
+    assert "  skipped 4\n" in output.err
     assert json.loads((out / "result.json").read_text())["skipped"] == {"line": 1, "unit": 2, "late": 1}
 
 
 @pytest.mark.parametrize(("gap", "sequences", "skipped"), [("reset", 2, {}), ("skip", 1, {"gap": 1})])
-def test_a_long_silence(gap, sequences, skipped, file, out):
+def test_a_long_silence_is_skipped_or_starts_a_sequence(gap, sequences, skipped, file, out):
     file.write_text("0.01,3,1\n30.01,4,1\n")
-    found = run(config(file, out, gap=gap))
-    assert (found.score.sequences, found.place.steps, found.place.skipped) == (sequences, sequences, skipped)
+    result = run(config(file, out, gap=gap))
+    assert (result.score.sequences, result.place.steps, result.place.skipped) == (sequences, sequences, skipped)
 
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
@@ -201,12 +203,12 @@ def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     assert drawn[-1].endswith("\n")
 
 
-def test_no_labels_at_all(file, out, capsys):
+def test_a_stream_without_labels(file, out, capsys):
     file.write_text("0.01,3\n0.02,4\n")
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "  accuracy             no labels came" in said.out
-    assert "accuracy – (last 1,000), – (all)" in said.err
+    output = capsys.readouterr()
+    assert "  accuracy             no labels came" in output.out
+    assert "accuracy – (last 1,000), – (all)" in output.err
     assert json.loads((out / "result.json").read_text())["accuracy"] is None
 
 
@@ -239,25 +241,25 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.csv").write_text("0.1,2,3\n")
     os.mkfifo(tmp_path / "pipe.csv")
     monkeypatch.setattr(setup, "randman", made_up_randman)
     assert cli.main(["stream", *args]) == 2
-    said = capsys.readouterr().err
-    assert re.search(message, said), said
+    output = capsys.readouterr().err
+    assert re.search(message, output), output
     assert {path.name for path in tmp_path.iterdir()} == {"some.csv", "pipe.csv"}
 
 
-def test_no_settings():
+def test_a_config_that_is_no_stream_config_is_refused():
     with pytest.raises(TypeError, match=r"config is a dict, expected otpe.StreamConfig\(source=..., ...\)"):
         run({})
 
 
-def test_changes_in_words():
-    made = parsed_change(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
-    assert made == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
+def test_changes_are_parsed_from_text():
+    changes = parsed_change(["swap@5:0,1,2", "die@6:0.5", "shift@7:-2", "appear@8:3"], classes=4, seed=9)
+    assert changes == (worlds.Swap(5, (0, 1, 2)), worlds.Die(6, 0.5, seed=9), worlds.Shift(7, -2), worlds.Appear(8, 3))
 
 
 @pytest.mark.parametrize(
@@ -274,12 +276,12 @@ def test_changes_in_words():
         ("appear@5:-1", r"there is no class -1"),
     ],
 )
-def test_changes_that_make_no_sense(text, message):
+def test_invalid_changes_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         parsed_change([text], classes=4, seed=0)
 
 
-def test_a_world_in_which_nothing_would_ever_come():
+def test_a_world_that_never_shows_a_class_is_refused():
     later = ["appear@5:0", "appear@7:1"]
     with pytest.raises(ValueError, match=r"changes let all of the 2 classes appear later, so that nothing would ever"):
         parsed_change(later, classes=2, seed=0)
@@ -290,7 +292,7 @@ def test_a_world_in_which_nothing_would_ever_come():
     )
 
 
-def test_a_silent_layer_is_warned_of(file, out, capsys):
+def test_a_silent_layer_gives_a_warning(file, out, capsys):
     run(config(file, out, threshold=100.0))
     assert re.search(
         r"otpe: warning: step 96: hidden layer 1 never spikes\. A lower threshold", capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`otpe stream --serve`: the page is there while the stream runs, and a port in use is told before anything begins."""
+"""`otpe stream --serve`: the page is available while the stream runs. A port in use is reported before the start."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def file(tmp_path):
 
 
 class Looking:
-    """A watcher that looks at the page, as it is at the end of a block."""
+    """A watcher that requests the page at the end of each block."""
 
     def __init__(self, line):
         self.line, self.seen = line, []
@@ -34,32 +34,34 @@ class Looking:
 
 
 @pytest.fixture
-def said(monkeypatch):
-    """What is told meanwhile."""
-    found = []
-    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: found.append(text))
-    return found
+def messages(monkeypatch):
+    """Record the messages during the stream."""
+    recorded = []
+    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: recorded.append(text))
+    return recorded
 
 
-def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, said, monkeypatch):
-    for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # it is asked after every block
+def test_the_page_shows_the_stream_while_it_runs(file, tmp_path, messages, monkeypatch):
+    for name, value in {"FRESH": 0.0, "TURN": 0.0, "SHARE": 1.0}.items():  # the page is requested after every block
         monkeypatch.setattr(serve, name, value)
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
-    looking = Looking(said)
+    looking = Looking(messages)
     prepared.watchers.append(looking)
     result, live = prepared(), prepared.page.live
-    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], "every block but this one"
+    assert [now["score"]["steps"] for now in looking.seen[:5]] == [0, 4, 8, 12, 16], (
+        "every block except the current one"
+    )
     assert looking.seen[-1]["title"] == f"{file}, otpe"
     assert [size for _, size, _ in looking.seen[-1]["rates"]] == [UNITS, 6, CLASSES]
     last = live.now()
     assert last["score"]["steps"] == result.place.steps
     assert last["why"] == "The stream is over."
     assert sum(last["skipped"].values()) == sum(result.place.skipped.values()) == 1
-    with pytest.raises(OSError, match="refused"):  # nobody answers any more
-        Looking(said)()
+    with pytest.raises(OSError, match="refused"):  # the server has stopped
+        Looking(messages)()
 
 
-def test_how_it_was_stopped_is_shown(file, tmp_path):
+def test_the_page_shows_how_the_stream_was_stopped(file, tmp_path):
     prepared = streaming.prepared(config(file, tmp_path / "run", serve=0))
     prepared.watchers.append(Pressed(3))
     with pytest.raises(KeyboardInterrupt):
@@ -67,7 +69,7 @@ def test_how_it_was_stopped_is_shown(file, tmp_path):
     assert "The stream was stopped: stopped after step 12" in prepared.page.live.now()["why"]
 
 
-def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
+def test_a_port_in_use_is_reported_before_the_stream_starts(file, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(tmp_path / "run"), "--serve", port]) == 2
@@ -75,7 +77,7 @@ def test_a_port_in_use_is_told_before_anything_begins(file, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_port_is_free_again_when_nothing_comes_of_it(file, tmp_path):
+def test_the_port_is_released_when_the_stream_cannot_start(file, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "letter.txt").write_text("mine")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -85,14 +87,14 @@ def test_the_port_is_free_again_when_nothing_comes_of_it(file, tmp_path):
             run(config(file, tmp_path / "run", serve=port))
 
 
-def test_it_may_be_resumed_with_a_page(file, tmp_path, said):
+def test_a_stream_can_be_resumed_with_a_page(file, tmp_path, messages):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, tmp_path / "run"), [Pressed(3)])
     run(config(file, tmp_path / "run", resume=True, serve=0))
-    assert any("Watch it at" in text for text in said)
+    assert any("Watch it at" in text for text in messages)
 
 
-def test_late_labels(file, tmp_path):
+def test_a_stream_with_late_labels(file, tmp_path):
     late = run(config(file, tmp_path / "late", delay=5, steps=60)).learner
     assert late.delay == 5
     assert late.steps == 60

@@ -1,4 +1,4 @@
-"""`otpe stream` stops, is killed, breaks, and goes on as if nothing had happened."""
+"""`otpe stream` is stopped, killed or fails, and resumes with the same result as without interruption."""
 
 import errno
 import json
@@ -31,8 +31,8 @@ def result(out):
     return json.loads((out / "result.json").read_text())
 
 
-def asked_for(which, path):
-    """Each kind of source that can be read again."""
+def settings_of(which, path):
+    """Return the settings for each kind of source that can be read again."""
     if which == "text":
         messy = path / "messy.csv"
         messy.write_text("".join(line if i % 7 else f"what\n{line}" for i, line in enumerate(events())))
@@ -45,35 +45,35 @@ def asked_for(which, path):
 
 
 @pytest.mark.parametrize("which", ["text", "recordings", "randman"])
-def test_stopped_and_resumed_is_never_stopped(which, tmp_path, monkeypatch, capsys):
+def test_a_stopped_and_resumed_stream_gives_the_same_bits(which, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(setup, "randman", made_up_randman)
-    asked, whole = asked_for(which, tmp_path), tmp_path / "whole"
-    score = run(replace(asked, out=whole)).score
+    settings, whole = settings_of(which, tmp_path), tmp_path / "whole"
+    score = run(replace(settings, out=whole)).score
     for blocks in (9, 5):
         with pytest.raises(
             KeyboardInterrupt, match=r"stopped after step \d+, and saved. Go on with: otpe stream --res"
         ):
-            run(replace(asked, resume=True, metrics_seconds=0), [Pressed(blocks)])
-    at = int(checkpoint.newest(asked.out / "checkpoints").stem.removeprefix("step-"))
-    assert not (asked.out / "result.json").exists()
-    with (asked.out / "metrics.jsonl").open("a") as metrics:
-        metrics.write('{"step": 1000000}\n')  # of a life that was killed before it could save
+            run(replace(settings, resume=True, metrics_seconds=0), [Pressed(blocks)])
+    at = int(checkpoint.newest(settings.out / "checkpoints").stem.removeprefix("step-"))
+    assert not (settings.out / "result.json").exists()
+    with (settings.out / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 1000000}\n')  # from a process that was killed before it could save
     capsys.readouterr()
-    assert cli.main(["stream", "--resume", "--out", str(asked.out)]) == 0
-    said = capsys.readouterr().err
-    assert f"Going on after step {at}: the source is read again up to there." in said
-    assert "Skipped" not in said, "what was skipped before is not told again"
-    assert known(asked.out) == known(whole)
-    measured = [json.loads(line)["step"] for line in (asked.out / "metrics.jsonl").read_text().splitlines()]
+    assert cli.main(["stream", "--resume", "--out", str(settings.out)]) == 0
+    errors = capsys.readouterr().err
+    assert f"Going on after step {at}: the source is read again up to there." in errors
+    assert "Skipped" not in errors, "events skipped before are not reported again"
+    assert known(settings.out) == known(whole)
+    measured = [json.loads(line)["step"] for line in (settings.out / "metrics.jsonl").read_text().splitlines()]
     assert measured == sorted(set(measured))
-    assert measured[-1] == result(asked.out)["step"] == score.steps
-    assert result(asked.out)["accuracy"] == score.accuracy
-    lasts = [json.loads((each / "metrics.jsonl").read_text().splitlines()[-1]) for each in (asked.out, whole)]
+    assert measured[-1] == result(settings.out)["step"] == score.steps
+    assert result(settings.out)["accuracy"] == score.accuracy
+    lasts = [json.loads((each / "metrics.jsonl").read_text().splitlines()[-1]) for each in (settings.out, whole)]
     assert lasts[0]["loss"] == lasts[1]["loss"]
     assert lasts[0]["rates"] == lasts[1]["rates"]
 
 
-def test_a_finished_one_is_shown_again(file, out, capsys):
+def test_a_finished_stream_is_shown_again(file, out, capsys):
     args = ["stream", str(file), *SHAPE, *NET, "--out", str(out)]
     assert cli.main(args) == 0
     before, written = capsys.readouterr().out, (out / "result.json").stat().st_mtime_ns
@@ -90,13 +90,13 @@ def process(*args, **options):
     return subprocess.Popen(command, env=os.environ | {"JAX_ENABLE_X64": "1"}, stderr=subprocess.PIPE, **options)
 
 
-def wait_for(found, running):
-    while not found():
+def wait_for(condition, running):
+    while not condition():
         assert running.poll() is None, running.stderr.read()
         time.sleep(0.01)
 
 
-def test_killed_and_resumed_is_never_killed(tmp_path, out):
+def test_a_killed_and_resumed_stream_gives_the_same_bits(tmp_path, out):
     path, whole = tmp_path / "events.csv", tmp_path / "whole"
     path.write_text("".join(events(8000)))
     args = [str(path), *SHAPE, *NET]
@@ -117,7 +117,7 @@ def test_killed_and_resumed_is_never_killed(tmp_path, out):
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Opens standard input anew, with this in it."""
+    """Replace standard input by one with this content."""
 
     def type_in(content):
         reads, into = os.pipe()
@@ -132,18 +132,18 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
     running = process("-", *SHAPE, *NET, "--block", "8", "--out", str(out), stdin=subprocess.PIPE)
     running.stdin.write("".join(events(50)).encode() + b"nonsense\n0.3,")
     running.stdin.flush()
-    told = next(line for line in running.stderr if b"warning" in line)
-    assert b"Skipped: line 51 is 'nonsense'" in told, "all that came has been read"
+    warning = next(line for line in running.stderr if b"warning" in line)
+    assert b"Skipped: line 51 is 'nonsense'" in warning, "all lines that arrived are read"
     assert (out / "checkpoints" / checkpoint.name(16)).exists()
     running.send_signal(signal.SIGINT)
-    said = running.stderr.read().decode()
+    errors = running.stderr.read().decode()
     assert running.wait(timeout=60) == 130
     running.stdin.close()
     dropped = "1 line that had been read was dropped, from '0.3,' on. The last one had not come whole."
-    assert f"stopped after step 20, and saved. {dropped} Go on with: otpe stream --resume --out {out} " in said
-    assert "Traceback" not in said
-    assert "Fatal" not in said
-    for more in (1, 2):  # as often as one likes, also after an end
+    assert f"stopped after step 20, and saved. {dropped} Go on with: otpe stream --resume --out {out} " in errors
+    assert "Traceback" not in errors
+    assert "Fatal" not in errors
+    for more in (1, 2):  # any number of times, also after the end
         typed("".join(events(50)) + "nonsense\n")
         assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
         assert (result(out)["step"], result(out)["skipped"]) == (20 + 20 * more, {"line": 1 + more})
@@ -152,7 +152,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
 
 
 @pytest.mark.parametrize("grace", [60, -1])
-def test_what_was_read_from_standard_input_is_learned_or_counted(grace, out, typed, monkeypatch):
+def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed, monkeypatch):
     monkeypatch.setattr("otpe.stream.setup.GRACE", grace)
     rows = list(events())
     typed("".join(rows))
@@ -164,47 +164,47 @@ def test_what_was_read_from_standard_input_is_learned_or_counted(grace, out, typ
     if dropped:
         assert rows[-count].strip() == dropped[2]
     taken = Binner(UNITS, 0.01, classes=CLASSES).steps(lines(rows[: len(rows) - count]))
-    score, found = evaluate(learner(), taken, block=4), saved.load(checkpoint.newest(out / "checkpoints")).score
+    score, resumed = evaluate(learner(), taken, block=4), saved.load(checkpoint.newest(out / "checkpoints")).score
     score.reset()
-    found.reset()
-    assert found.state() == score.state()
+    resumed.reset()
+    assert resumed.state() == score.state()
 
 
 def test_lines_after_one_that_breaks_standard_input_are_counted(out):
     running = process("-", *SHAPE, *NET, "--on-bad", "raise", "--out", str(out), stdin=subprocess.PIPE)
     running.stdin.write("".join(events(20)).encode() + b"who?\n0.3,1,1\n0.4,1,1\n")
-    running.stdin.flush()  # and it stays open
-    said = running.stderr.read().decode()
+    running.stdin.flush()  # and standard input stays open
+    errors = running.stderr.read().decode()
     assert running.wait(timeout=60) == 1
     running.stdin.close()
-    assert "Repair the source" in said
-    assert "2 lines that had been read were dropped, from '0.3,1,1' on. Go on with: otpe stream --resume" in said
+    assert "Repair the source" in errors
+    assert "2 lines that had been read were dropped, from '0.3,1,1' on. Go on with: otpe stream --resume" in errors
 
 
-def test_standard_input_is_taken_as_a_file_is(out, typed, file):
+def test_standard_input_gives_the_same_as_a_file(out, typed, file):
     typed(file.read_text().rstrip("\n"))
-    found = run(config("-", out, block=None))
-    assert found.score.state() == evaluate(learner(), steps(file), block=1).state()
+    result = run(config("-", out, block=None))
+    assert result.score.state() == evaluate(learner(), steps(file), block=1).state()
 
 
-def test_lines_too_long_and_cut_short(out, typed, monkeypatch):
+def test_lines_that_are_too_long_or_incomplete_are_counted(out, typed, monkeypatch):
     monkeypatch.setattr("otpe.stream.sources.LONGEST", 64)
     monkeypatch.setattr("otpe.stream.setup.PIECE", 32)
     typed("0.01,3,1\n" + "9" * 300 + "\n" + "x" * 64 + "0.05,1,2\n0.02,4,1\n0.0")
-    found = run(config("-", out))
-    assert found.place.skipped == {"line": 2, "cut": 1}
-    assert (found.place.steps, found.score.labelled) == (2, 2)
+    result = run(config("-", out))
+    assert result.place.skipped == {"line": 2, "cut": 1}
+    assert (result.place.steps, result.score.labelled) == (2, 2)
 
 
-def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys):
+def test_a_read_error_of_standard_input_ends_with_a_sentence(out, typed, monkeypatch, capsys):
     typed("".join(events(20)))
     read = os.read
 
     def broken(number, size):
-        found = read(number, size)
-        if not found and number == sys.stdin.fileno():
+        content = read(number, size)
+        if not content and number == sys.stdin.fileno():
             raise OSError(errno.EIO, "Input/output error")
-        return found
+        return content
 
     monkeypatch.setattr("otpe.stream.setup.os.read", broken)
     assert cli.main(["stream", "-", *SHAPE, *NET, "--out", str(out)]) == 1
@@ -212,22 +212,22 @@ def test_a_standard_input_that_cannot_be_read_on(out, typed, monkeypatch, capsys
     assert known(out)[1]["stream"]["place"]["steps"] == 7
 
 
-def test_without_standard_input(out, monkeypatch, capsys):
+def test_a_closed_standard_input_is_refused(out, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     assert cli.main(["stream", "-", *SHAPE, "--out", str(out)]) == 2
     assert "source is '-', but there is no standard input. Use: something | otpe stream -" in capsys.readouterr().err
     assert not out.exists()
 
 
-# What goes wrong
+# Errors
 
 
-def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
+def test_a_stream_with_a_bad_event_is_saved_first(file, out, capsys):
     file.write_text("".join(events(60)) + "who?\n" + "".join(events(60, first=0.3)))
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--on-bad", "raise", "--out", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "otpe: after step 23: line 61 is 'who?': expected time,unit or time,unit,label. Repair the source" in said
-    assert f"Go on with: otpe stream --resume --out {out} (in Python: resume=True). What was written" in said
+    errors = capsys.readouterr().err
+    assert "otpe: after step 23: line 61 is 'who?': expected time,unit or time,unit,label. Repair the source" in errors
+    assert f"Go on with: otpe stream --resume --out {out} (in Python: resume=True). What was written" in errors
     assert checkpoint.newest(out / "checkpoints").name == checkpoint.name(23)
     assert cli.main(["stream", "--resume", "--out", str(out), "--on-bad", "skip"]) == 0
     assert result(out)["skipped"] == {"line": 1}
@@ -238,25 +238,30 @@ def test_a_stream_that_breaks_is_saved_first(file, out, capsys):
     [
         (lambda rows: rows[:30], "ends after step 12, but this run has taken 36 from it"),
         (lambda rows: ["0.000,11,0\n", *rows[1:]], "has other steps than those, but this run has taken 36 from it"),
-        (lambda rows: [*rows[:3], "reset\n", *rows[3:]], "has other steps than those"),  # between two time steps
+        (
+            lambda rows: [*rows[:3], "reset\n", *rows[3:]],
+            "has other steps than those",
+        ),  # a change between two time steps
     ],
 )
-def test_another_file_is_noticed(change, message, file, out, tmp_path, capsys):
+def test_resuming_with_a_changed_file_is_refused(change, message, file, out, tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out), [Pressed(9)])
     before, rows = known(out), file.read_text().splitlines(keepends=True)
     file.write_text("".join(change(rows)))
     assert cli.main(["stream", "--resume", "--out", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert message in said
-    assert "Put the file back as it was, or start anew in another folder. What was written" in said
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert "Put the file back as it was, or start anew in another folder. What was written" in errors
     assert known(out) == before
     moved = tmp_path / "moved.csv"
     moved.write_text("".join(rows))
-    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, "where it lies is no matter"
+    assert cli.main(["stream", str(moved), "--resume", "--out", str(out)]) == 0, (
+        "the folder of the file does not matter"
+    )
 
 
-def test_a_full_disk(file, out, capsys, monkeypatch):
+def test_a_full_disk_stops_with_a_sentence(file, out, capsys, monkeypatch):
     write = tensors.write
 
     def full(path, *rest):
@@ -266,8 +271,8 @@ def test_a_full_disk(file, out, capsys, monkeypatch):
 
     monkeypatch.setattr(tensors, "write", full)
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "0012.safetensors cannot be written: No space left on device. Earlier checkpoints are untouched" in said
+    errors = capsys.readouterr().err
+    assert "0012.safetensors cannot be written: No space left on device. Earlier checkpoints are untouched" in errors
     assert known(out)[1]["stream"]["place"]["steps"] == 8
 
 
@@ -305,7 +310,7 @@ def test_weights_that_are_not_finite_end_the_stream_at_their_block(sound, last, 
     with pytest.raises(FloatingPointError, match=message):
         job()
     newest = checkpoint.newest(out / "checkpoints")
-    assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "which refuses weights that are not finite"
+    assert newest is None or otpe.StreamLearner.load(newest).steps == sound, "load refuses weights that are not finite"
 
 
 def test_a_stream_of_many_classes_can_be_saved(tmp_path):
@@ -317,7 +322,7 @@ def test_a_stream_of_many_classes_can_be_saved(tmp_path):
     assert saved.load(path).score.state() == score.state()
 
 
-def test_a_damaged_checkpoint(file, out, capsys):
+def test_a_damaged_checkpoint_is_refused(file, out, capsys):
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--checkpoint-seconds", "0", "--out", str(out)]) == 0
     (out / "result.json").unlink()
     *_, before, newest = checkpoint.everything(out / "checkpoints")
@@ -331,7 +336,7 @@ def test_a_damaged_checkpoint(file, out, capsys):
     assert known(out) == whole
 
 
-def test_a_learner_is_no_checkpoint(file, out, capsys):
+def test_a_learner_file_is_refused_as_checkpoint(file, out, capsys):
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--out", str(out)]) == 0
     learner().save(out / "checkpoints" / checkpoint.name(10**6))
     assert cli.main(["stream", "--resume", "--out", str(out)]) == 2

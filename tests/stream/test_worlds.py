@@ -1,4 +1,4 @@
-"""Worlds that change: what changes, when, and what does not."""
+"""Worlds that change: what changes, when, and what stays."""
 
 from itertools import islice
 
@@ -22,37 +22,39 @@ def labels_of(steps):
     return [step.label for step in steps]
 
 
-def test_classes_swap_their_meaning_between_two_sequences():
+def test_classes_are_swapped_between_two_sequences():
     steps = worlds.changing(sequences([0, 1, 2, 0]), worlds.Swap(at=4, classes=(0, 1)))
-    assert labels_of(steps) == [0] * 3 + [1] * 3 + [2] * 3 + [1] * 3, "in the middle of the second nothing changes"
+    assert labels_of(steps) == [0] * 3 + [1] * 3 + [2] * 3 + [1] * 3, "nothing changes inside the second sequence"
     steps = worlds.changing(sequences([0, 1, 2]), worlds.Swap(at=0, classes=(0, 1, 2)))
     assert labels_of(steps) == [1] * 3 + [2] * 3 + [0] * 3
 
 
-def test_changes_come_one_after_the_other():
+def test_several_changes_are_applied_in_order():
     changes = worlds.Swap(at=6, classes=(0, 1)), worlds.Swap(at=3, classes=(1, 2))
     assert labels_of(worlds.changing(sequences([0, 1, 1]), *changes))[::3] == [0, 2, 2]
     assert labels_of(worlds.changing(sequences([0, 1, 0]), *changes))[::3] == [0, 2, 1]
 
 
 def test_sensors_die_and_shift():
-    found = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Die(at=3, units=(1, 3)))]
-    assert found[::3] == [[0, 1, 2, 3], [0, 0, 2, 0]]
-    found = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Shift(at=3, by=1))]
-    assert found[::3] == [[0, 1, 2, 3], [3, 0, 1, 2]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Die(at=3, units=(1, 3)))]
+    assert inputs[::3] == [[0, 1, 2, 3], [0, 0, 2, 0]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0, 0]), worlds.Shift(at=3, by=1))]
+    assert inputs[::3] == [[0, 1, 2, 3], [3, 0, 1, 2]]
     dead = worlds.Die(at=0, share=0.25, seed=1).dead(100)
     assert len(dead) == 25
-    assert np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=1).dead(100)), "always the same"
+    assert np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=1).dead(100)), "the same sensors every time"
     assert not np.array_equal(dead, worlds.Die(at=0, share=0.25, seed=2).dead(100))
 
 
 def test_a_new_class_appears():
     given = [2, 0, 2, 1, 2]
     assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=3, label=2)))[::3] == [0, 2, 1, 2]
-    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], "counted as seen"
+    assert labels_of(worlds.changing(sequences(given), worlds.Appear(at=7, label=2)))[::3] == [0, 1], (
+        "the position counts only the steps that are shown"
+    )
 
 
-def test_what_was_given_stays_as_it_is():
+def test_the_given_stream_is_not_changed():
     steps = list(sequences([0]))
     list(worlds.changing(steps, worlds.Die(at=0, units=(1,)), worlds.Shift(at=0, by=2)))
     assert steps[0].x.tolist() == [0, 1, 2, 3]
@@ -84,12 +86,12 @@ def test_an_endless_stream_of_samples():
         (worlds.Appear(at=0, label=-1), "label is -1, expected a whole number from 0"),
     ],
 )
-def test_changes_that_mean_nothing(change, words):
+def test_changes_without_effect_are_refused(change, words):
     with pytest.raises(ValueError, match=words):
         worlds.changing([], change)
 
 
-def test_a_change_of_another_kind_and_a_unit_that_is_not_there():
+def test_unknown_changes_and_units_are_refused():
     with pytest.raises(TypeError, match="a change is 'swap', expected Swap, Die, Shift or Appear"):
         worlds.changing([], "swap")
     with pytest.raises(ValueError, match="units has 4, expected 0 to 3: the stream has 4 units"):
@@ -99,11 +101,11 @@ def test_a_change_of_another_kind_and_a_unit_that_is_not_there():
 
 
 def test_sensors_change_in_the_middle_of_a_sequence():
-    found = [step.x.tolist() for step in worlds.changing(sequences([0]), worlds.Die(at=1, units=(3,)))]
-    assert found == [[0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 0]]
+    inputs = [step.x.tolist() for step in worlds.changing(sequences([0]), worlds.Die(at=1, units=(3,)))]
+    assert inputs == [[0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 0]]
 
 
-def test_a_stream_without_sequences_changes_where_the_label_does():
+def test_a_stream_without_sequences_changes_where_the_label_changes():
     def endless(labels):
         return (step._replace(reset=i == 0) for i, step in enumerate(sequences(labels)))
 
@@ -111,22 +113,24 @@ def test_a_stream_without_sequences_changes_where_the_label_does():
     assert labels_of(steps)[::3] == [0, 1, 1, 0]
     steps = list(worlds.changing(endless([2, 0, 2]), worlds.Appear(at=1, label=2)))
     assert labels_of(steps)[::3] == [0, 2]
-    assert [step.reset for step in steps] == [True] + [False] * 5, "what begins a sequence is not left out with it"
+    assert [step.reset for step in steps] == [True] + [False] * 5, (
+        "the reset is kept when the first step of a sequence is removed"
+    )
 
 
-def test_a_new_class_is_called_as_before_any_swap():
+def test_appear_uses_the_class_number_before_any_swap():
     changes = worlds.Swap(at=0, classes=(0, 1)), worlds.Appear(at=3, label=1)
     assert labels_of(worlds.changing(sequences([1, 0, 1]), *changes))[::3] == [1, 0]
 
 
-def test_recorded_files_change_too(tmp_path):
-    file = tiny_events.make(tmp_path / "tiny.h5", recordings=8)  # classes 0, 1, 2, 3, 0 and so on
+def test_changes_apply_to_recorded_files(tmp_path):
+    file = tiny_events.make(tmp_path / "tiny.h5", recordings=8)  # the classes are 0, 1, 2, 3, 0 and so on
 
     def steps(*changes):
         return list(worlds.changing(sources.recordings(file, tiny_events.UNITS, 5), *changes))
 
     whole = steps()
-    del whole[15:20]  # what comes too early
+    del whole[15:20]  # removed because they come too early
     changed = steps(
         worlds.Appear(at=16, label=3),
         worlds.Swap(at=20, classes=(0, 1)),

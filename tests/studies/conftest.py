@@ -1,4 +1,4 @@
-"""Figures are described here, and drawn elsewhere: nothing is drawn in these tests."""
+"""Studies describe figures and another module draws them: nothing is drawn in these tests."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from otpe.lab.report import drawing
 
 @pytest.fixture(autouse=True, scope="module")
 def drawn():
-    """What was handed over to be drawn: figure and folder."""
-    found = []
+    """Record the figures and folders that would be drawn."""
+    figures = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "draw", lambda figure, folder: found.append((figure.name, folder)) or [])
+        patch.setattr(drawing, "draw", lambda figure, folder: figures.append((figure.name, folder)) or [])
         patch.setattr(drawing, "png", lambda figure: b"")
-        yield found
+        yield figures

@@ -1,4 +1,4 @@
-"""`otpe align`: the rules' gradients beside BPTT's, from the command to the section."""
+"""`otpe align`: the rules' gradients compared with BPTT's, from the command to the section."""
 
 from dataclasses import fields, replace
 
@@ -21,14 +21,14 @@ CONFIG = AlignConfig(
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """The folder, and what the command has printed."""
+def aligned(tmp_path_factory):
+    """Return the folder and the output of the command."""
     out = tmp_path_factory.mktemp("align") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        said = []
-        patch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
+        output = []
+        patch.setattr("builtins.print", lambda *words, **_: output.append(" ".join(map(str, words))))
         assert cli.main(["align", *arguments(CONFIG, out=out)]) == 0
-    return out, "\n".join(said)
+    return out, "\n".join(output)
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def no_training(monkeypatch):
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
 
 
-def test_arrays_have_moments_networks_layers_and_parts(found, no_training):
-    each = align.align(replace(CONFIG, out=found[0], resume=True))
+def test_arrays_have_moments_networks_layers_and_parts(aligned, no_training):
+    each = align.align(replace(CONFIG, out=aligned[0], resume=True))
     assert set(each) == set(RULES)
     for a in each.values():
         assert a.steps.tolist() == [4, 8]
@@ -45,8 +45,8 @@ def test_arrays_have_moments_networks_layers_and_parts(found, no_training):
         assert a.model.shape == a.model_size.shape == (2, 2)
 
 
-def test_a_rule_equal_to_bptt_gives_1_everywhere_and_others_do_not(found):
-    each = align.along(otpe.load(found[0]).metrics)
+def test_only_a_rule_equal_to_bptt_has_cosine_1_everywhere(aligned):
+    each = align.along(otpe.load(aligned[0]).metrics)
     for values in each["bptt"][1:]:
         np.testing.assert_allclose(values, 1, rtol=1e-5)
     ostl = each["ostl"]
@@ -55,8 +55,8 @@ def test_a_rule_equal_to_bptt_gives_1_everywhere_and_others_do_not(found):
     assert ostl.model.mean() < 0.999
 
 
-def test_the_section_tells_it_in_the_order_that_was_asked_for(found):
-    out, said = found
+def test_the_section_has_the_rules_in_the_requested_order(aligned):
+    out, output = aligned
     section = from_json((out / "section.json").read_text())
     assert section.title == "Gradient cosines, t-randman"
     assert "along 8 mini-batches of training by BPTT; mean ± σ over 2 networks." in section.lead
@@ -72,20 +72,23 @@ def test_the_section_tells_it_in_the_order_that_was_asked_for(found):
     assert section.command.startswith("otpe align ")
     assert section.settings["rules"] == [*RULES]
     assert section.seconds > 0
-    assert f"Numbers: {out / 'metrics.jsonl'}\nSection: {out / 'section.json'}" in said
-    assert "1.000 ± 0.000" in said
+    assert f"Numbers: {out / 'metrics.jsonl'}\nSection: {out / 'section.json'}" in output
+    assert "1.000 ± 0.000" in output
 
 
-def test_looked_at_on_another_machine_it_is_of_the_one_it_was_trained_on(found, no_training, monkeypatch):
+def test_the_section_names_the_machine_of_the_training(aligned, no_training, monkeypatch):
     monkeypatch.setattr(folder, "provenance", lambda: {"device": "gpu: another", "versions": {"otpe": "99"}})
-    align.align(replace(CONFIG, out=found[0], resume=True))
-    machine = from_json((found[0] / "section.json").read_text()).machine
+    align.align(replace(CONFIG, out=aligned[0], resume=True))
+    machine = from_json((aligned[0] / "section.json").read_text()).machine
     assert machine["device"].startswith("cpu")
     assert machine["versions"]["otpe"] == otpe.__version__
 
 
-def test_means_and_spreads_of_the_figures(found):
-    section, a = from_json((found[0] / "section.json").read_text()), align.along(otpe.load(found[0]).metrics)["ostl"]
+def test_means_and_spreads_of_the_figures(aligned):
+    section, a = (
+        from_json((aligned[0] / "section.json").read_text()),
+        align.along(otpe.load(aligned[0]).metrics)["ostl"],
+    )
     layers, model, over = section.figures
     for panel, values in zip(layers.panels, (a.cosine[..., 0], a.cosine[..., 1], a.size[..., 0]), strict=True):
         np.testing.assert_allclose(panel.bars[0].values, values.mean((0, 1))[::-1], rtol=1e-5)
@@ -96,8 +99,8 @@ def test_means_and_spreads_of_the_figures(found):
     np.testing.assert_allclose(over.panels[1].lines[0].y, a.cosine[:, :, 0, 0].mean(1), rtol=1e-5)
 
 
-def test_resume_needs_no_rules_and_refuses_others(found, no_training, capsys):
-    out = found[0]
+def test_resume_needs_no_rules_and_refuses_others(aligned, no_training, capsys):
+    out = aligned[0]
     before = (out / "section.json").read_text()
     assert cli.main(["align", "--resume", "--out", str(out)]) == 0
     after = from_json((out / "section.json").read_text())
@@ -115,7 +118,7 @@ def test_resume_needs_no_rules_and_refuses_others(found, no_training, capsys):
         (("otpe", "otpe"), "none twice"),
     ],
 )
-def test_rules_that_are_none(tmp_path, rules, words):
+def test_unknown_rules_are_refused(tmp_path, rules, words):
     with pytest.raises(ValueError, match=words):
         align.align(replace(CONFIG, rules=rules, out=tmp_path / "run"))
     assert not (tmp_path / "run").exists()

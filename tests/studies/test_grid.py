@@ -1,4 +1,4 @@
-"""The points of a sweep: what may be swept, what each point is called, what contradicts itself."""
+"""The points of a sweep: which settings can be swept, names of points, and contradictions."""
 
 import re
 from dataclasses import fields
@@ -19,26 +19,26 @@ def points(*over, **change):
     return grid.points(SweepConfig(**{**SMALL, "rules": ("ottt",), "over": over, **change}))[0]
 
 
-def test_every_combination_by_every_rule_in_every_mode():
-    found, left_out = grid.points(
+def test_points_are_all_combinations_of_values_rules_and_modes():
+    planned, left_out = grid.points(
         SweepConfig(
             **SMALL
             | {"rules": ("bptt", "otpe"), "modes": ("offline", "online"), "over": ("slope=5,10", "leak=0.9,0.5")}
         )
     )
-    assert [point.name for point in found[:3]] == [
+    assert [point.name for point in planned[:3]] == [
         "bptt-offline-slope=5-leak=0.9",
         "otpe-offline-slope=5-leak=0.9",
         "otpe-online-slope=5-leak=0.9",
     ]
-    assert len(found) == 3 * 2 * 2
+    assert len(planned) == 3 * 2 * 2
     assert left_out == ["bptt cannot learn online"]
-    assert (found[-1].run.slope, found[-1].run.leak, found[-1].run.mode) == (10.0, 0.5, "online")
-    assert found[-1].run.steps == TINY.steps, "what is not swept is as it was"
-    assert found[-1].run.resume
+    assert (planned[-1].run.slope, planned[-1].run.leak, planned[-1].run.mode) == (10.0, 0.5, "online")
+    assert planned[-1].run.steps == TINY.steps, "settings that are not swept stay unchanged"
+    assert planned[-1].run.resume
 
 
-def test_a_name_that_would_be_too_long():
+def test_long_point_names_are_shortened():
     layers = "x".join(["128"] * 100)
     first, second, other = (point.name for point in points(f"hidden={layers},{layers}x64,64"))
     assert len(first) == len(second) < 255
@@ -57,12 +57,12 @@ def test_a_name_that_would_be_too_long():
     ],
     ids=str,
 )
-def test_width_and_depth(over, hidden):
+def test_width_and_depth_set_hidden_layers(over, hidden):
     change = {"hidden": SweepConfig.hidden} if len(over) == 2 else {}
     assert [point.run.hidden for point in points(*over, **change)] == hidden
 
 
-def test_values_are_of_the_kind_that_the_setting_has():
+def test_values_are_converted_to_the_type_of_the_setting():
     (point,) = points("learning-rate=1e-3", "optimizer=sgd", "momentum=None", "steps=8", "batch=4")
     assert point.at == {"learning_rate": 1e-3, "optimizer": "sgd", "momentum": None, "steps": 8, "batch": 4}
     assert point.name == "ottt-offline-learning_rate=0.001-optimizer=sgd-momentum=None-steps=8-batch=4"
@@ -73,9 +73,9 @@ def test_values_are_of_the_kind_that_the_setting_has():
     assert points("hidden=5x4")[0].name == "ottt-offline-hidden=5x4"
 
 
-def test_points_on_the_same_data_come_one_behind_the_other():
-    found = points("slope=5,10", "manifolds=0,1")
-    assert [point.run.manifolds for point in found] == [0, 0, 1, 1]
+def test_points_on_the_same_data_are_consecutive():
+    planned = points("slope=5,10", "manifolds=0,1")
+    assert [point.run.manifolds for point in planned] == [0, 0, 1, 1]
 
 
 BAD = [
@@ -111,7 +111,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) or "nothing" for args, _ in BAD])
-def test_bad_input_is_told_before_anything_is_trained(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_before_training(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained something"))
     monkeypatch.setattr(task, "named", lambda _: pytest.fail("made data"))
@@ -120,7 +120,7 @@ def test_bad_input_is_told_before_anything_is_trained(args, message, tmp_path, m
     assert not [*tmp_path.iterdir()]
 
 
-def test_own_data_has_no_settings():
+def test_settings_of_user_data_cannot_be_swept():
     config = SweepConfig(**{**SMALL, "rules": ("ottt",), "over": ("alpha=1,2",)})
     with pytest.raises(ValueError, match=r"over has alpha, but the data is your own, which does not depend on it"):
         grid.points(config, Own(data=()))

@@ -1,4 +1,4 @@
-"""`otpe landscape`: from training to the plane, its numbers and its section."""
+"""`otpe landscape`: from training to the plane, the numbers and the section."""
 
 import re
 from dataclasses import fields, replace
@@ -41,7 +41,7 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def study(config):
-    """What was seen, the section, and what was trained on."""
+    """Return the measured landscape, the section, and the training data."""
     prepared = landscapes.prepared_landscape(config)
     return (*prepared(), prepared.comparison)
 
@@ -51,7 +51,7 @@ def model(folder, k, network):
     return jax.tree.map(lambda x: x[k, network], params)
 
 
-def test_bptt_comes_along_and_every_network_has_its_own_plane(study, config):
+def test_bptt_is_added_and_every_network_has_its_plane(study, config):
     seen, _, _ = study
     assert [*seen.steps] == ["bptt", "approx-otpe"]
     for network in (0, 1):
@@ -82,18 +82,18 @@ def test_the_samples_are_those_of_validation(study, config):
     np.testing.assert_array_equal(landscapes.validation(config, comparison.splits, most=3).labels, batch.labels[:3])
 
 
-def test_recordings_of_different_lengths_keep_them(config):
-    made = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
-    batch = landscapes.validation(config, task.Splits(made, made, made), most=4)
+def test_samples_keep_their_different_lengths(config):
+    dataset = from_arrays(np.ones((6, 9, 8)), np.arange(9) % 3, lengths=np.arange(9) % 5 + 1)
+    batch = landscapes.validation(config, task.Splits(dataset, dataset, dataset), most=4)
     np.testing.assert_array_equal(batch.lengths, [1, 2, 3, 4])
     assert batch.spikes.shape == (6, 4, 8)
 
 
 def test_numbers_and_section_are_written(study, config, drawn):
     seen, _, _ = study
-    found = np.load(config.out / "landscape.npz")
-    np.testing.assert_array_equal(found["loss"], seen.landscape.loss)
-    np.testing.assert_array_equal(found["explained.approx-otpe"], seen.explained["approx-otpe"])
+    arrays = np.load(config.out / "landscape.npz")
+    np.testing.assert_array_equal(arrays["loss"], seen.landscape.loss)
+    np.testing.assert_array_equal(arrays["explained.approx-otpe"], seen.explained["approx-otpe"])
     section = from_json((config.out / "section.json").read_text())
     contours, shares = (figure.panels[0] for figure in section.figures)
     assert [path.name for path in contours.paths] == ["bptt", "approx-otpe"]
@@ -112,19 +112,19 @@ def test_numbers_and_section_are_written(study, config, drawn):
     assert [name for name, where in dict.fromkeys(drawn) if where == config.out][:2] == ["landscape", "explained"]
 
 
-def test_another_grid_trains_nothing_again(study, config, monkeypatch, capsys):
+def test_another_grid_needs_no_new_training(study, config, monkeypatch, capsys):
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained again"))
     before = np.load(config.out / "landscape.npz")["coordinates.approx-otpe"]
     assert cli.main(["landscape", "--resume", "--out", str(config.out), "--grid", "2"]) == 0
-    found = np.load(config.out / "landscape.npz")
-    assert found["loss"].shape == (2, 2)
-    np.testing.assert_array_equal(found["coordinates.approx-otpe"], before)
-    said = capsys.readouterr().out
-    assert "explained at the end" in said
-    assert f"Numbers: {config.out / 'landscape.npz'}" in said
+    arrays = np.load(config.out / "landscape.npz")
+    assert arrays["loss"].shape == (2, 2)
+    np.testing.assert_array_equal(arrays["coordinates.approx-otpe"], before)
+    output = capsys.readouterr().out
+    assert "explained at the end" in output
+    assert f"Numbers: {config.out / 'landscape.npz'}" in output
 
 
-def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
+def test_a_missing_plane_is_reported_with_a_sentence(study, config, monkeypatch, capsys):
     read = saved_weights.read_snapshot
 
     def nowhere(folder, net=None):
@@ -133,11 +133,11 @@ def test_no_plane_is_told_and_not_a_bug(study, config, monkeypatch, capsys):
 
     monkeypatch.setattr(saved_weights, "read_snapshot", nowhere)
     assert cli.main(["landscape", "--resume", "--out", str(config.out)]) == 1
-    said = capsys.readouterr().err
-    assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", said)
+    output = capsys.readouterr().err
+    assert re.search(r"otpe: bptt, network 0: the final model is the initial one, expected two that differ", output)
 
 
-def test_without_bptt_there_is_no_plane(study, config):
+def test_a_landscape_without_bptt_is_refused(study, config):
     runs = {"approx-otpe": saved_weights.read_snapshot(config.out / "approx-otpe-offline")}
     with pytest.raises(
         ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"
@@ -165,7 +165,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("args", "message"), BAD, ids=[" ".join(args) for args, _ in BAD])
-def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loop, "advance", lambda *_: pytest.fail("trained something"))
     assert cli.main(["landscape", *arguments(TINY), *args]) == 2
@@ -173,7 +173,7 @@ def test_bad_input_gets_a_sentence(args, message, tmp_path, monkeypatch, capsys)
     assert not [*tmp_path.iterdir()]
 
 
-def test_settings_of_the_wrong_kind():
+def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a TrainConfig, expected otpe.LandscapeConfig\(dataset=..., ...\)"):
         landscapes.prepared_landscape(TINY)
 

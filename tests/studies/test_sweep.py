@@ -1,4 +1,4 @@
-"""`otpe sweep`: what is finished is not run again, what diverges is recorded, what is known is on disk."""
+"""`otpe sweep`: finished points are not run again, diverged points are recorded, and results are on disk at once."""
 
 import json
 import re
@@ -25,34 +25,34 @@ DATA, NAMED = object(), task.named
 
 
 def accuracies(config):
-    """Of a run that was not trained: told by its settings."""
+    """Accuracies of a run that was not trained, computed from its settings."""
     base = config.leak / 2 + config.slope / 100 + (config.rule == "ottt") / 10
     return [base, base + 0.02]
 
 
 @pytest.fixture
-def ran(monkeypatch):
-    """The runs that would have been trained. One whose name is in `diverging` diverges, one in `stopping` is stopped."""
+def run_log(monkeypatch):
+    """Record the runs that would be trained. Runs named in `diverging` diverge, runs named in `stopping` are stopped."""
 
-    class Ran(list):
+    class RunLog(list):
         diverging, stopping, data = set(), set(), []
 
-    found = Ran()
+    log = RunLog()
 
-    class Stand:
+    class FakeRun:
         def __init__(self, config, data):
             self.config = config
             config.out.mkdir(exist_ok=True)
             (config.out / "config.json").write_text(json.dumps(folder.plain(config)))
-            found.data.append(data)
+            log.data.append(data)
 
         def __call__(self):
             config, name = self.config, self.config.out.name
-            found.append(name)
-            assert (self.verb, self.home) == ("sweep", config.out.parent), "how to go on, when it is stopped"
-            if name in found.diverging:
+            log.append(name)
+            assert (self.verb, self.home) == ("sweep", config.out.parent), "a stopped run must say how to resume"
+            if name in log.diverging:
                 raise guards.DivergedError("step 3: weights or loss are not finite any more")
-            if name in found.stopping:
+            if name in log.stopping:
                 raise KeyboardInterrupt
             known = dict.fromkeys(sweep.KEPT, 1.0) | {
                 "seeds": config.seeds,
@@ -65,21 +65,21 @@ def ran(monkeypatch):
             (config.out / "result.json").write_text(json.dumps(known))
             return known
 
-    found.data = []
-    monkeypatch.setattr(sweep, "prepared", lambda config, own: Stand(config, own.data))
+    log.data = []
+    monkeypatch.setattr(sweep, "prepared", lambda config, own: FakeRun(config, own.data))
     monkeypatch.setattr(sweep, "numbers", lambda known: known)
     monkeypatch.setattr(task, "named", lambda _: DATA)
     monkeypatch.setattr(task, "check_shapes", lambda *_: None)
     monkeypatch.setattr(task, "as_taken", lambda _, splits, __: splits)
     monkeypatch.setattr(sweep, "_check_size", lambda *_: None)
-    return found
+    return log
 
 
 def recorded(out):
     return {point["name"]: point for point in json.loads((out / "sweep.json").read_text())["points"]}
 
 
-def test_accuracies_stand_where_they_belong(ran, tmp_path):
+def test_accuracies_are_stored_at_their_points(run_log, tmp_path):
     result = sweep.sweep(replace(CONFIG, out=tmp_path / "s"))
     assert result.axes == {"slope": (5.0, 10.0), "leak": (0.9, 0.5)}
     assert (result.rules, result.modes) == (("bptt", "ottt"), ("offline",))
@@ -92,11 +92,11 @@ def test_accuracies_stand_where_they_belong(ran, tmp_path):
     assert str(result) == f"8 runs over slope of 5, 10, leak of 0.9, 0.5, in {tmp_path / 's'}"
 
 
-def test_a_point_that_diverges_is_recorded_and_not_tried_again(ran, tmp_path):
+def test_a_diverged_point_is_recorded_and_not_repeated(run_log, tmp_path):
     out = tmp_path / "s"
-    ran.diverging = {"bptt-offline-slope=5-leak=0.9"}
+    run_log.diverging = {"bptt-offline-slope=5-leak=0.9"}
     result = sweep.sweep(replace(CONFIG, out=out))
-    assert len(ran) == 8
+    assert len(run_log) == 8
     assert np.isnan(result.accuracy[0, 0, 0, 0]).all()
     assert np.isfinite(result.accuracy).sum() == 14
     assert result.diverged == ["bptt-offline-slope=5-leak=0.9: step 3: weights or loss are not finite any more"]
@@ -105,36 +105,38 @@ def test_a_point_that_diverges_is_recorded_and_not_tried_again(ran, tmp_path):
     assert section.remarks == [f"{line}." for line in result.diverged]
     assert "7 of 8 runs" in section.lead
     again = sweep.sweep(replace(CONFIG, out=out, resume=True))
-    assert len(ran) == 8, "neither what is finished nor what has diverged"
+    assert len(run_log) == 8, "neither finished nor diverged points run again"
     np.testing.assert_array_equal(again.accuracy, result.accuracy)
 
 
-def test_ctrl_c_keeps_what_is_known_and_says_how_to_go_on(ran, tmp_path):
+def test_ctrl_c_keeps_results_and_says_how_to_resume(run_log, tmp_path):
     out = tmp_path / "s"
-    ran.stopping = {"ottt-offline-slope=5-leak=0.5"}
+    run_log.stopping = {"ottt-offline-slope=5-leak=0.5"}
     with pytest.raises(signals.StoppedError, match=rf"Go on with: otpe sweep --resume --out {re.escape(str(out))}"):
         sweep.sweep(replace(CONFIG, out=out))
     states = [point["state"] for point in recorded(out).values()]
     assert states == ["finished"] * 3 + ["waiting"] * 5
     assert not (out / "section.json").exists()
-    ran.stopping = set()
+    run_log.stopping = set()
     result = sweep.sweep(replace(CONFIG, out=out, resume=True))
     assert np.isfinite(result.accuracy).all()
-    assert len(ran) == 9
-    assert len(set(ran)) == 8
+    assert len(run_log) == 9
+    assert len(set(run_log)) == 8
 
 
-def test_a_larger_grid_runs_only_what_is_new(ran, tmp_path):
+def test_a_larger_grid_runs_only_what_is_new(run_log, tmp_path):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
-    ran.clear()
+    run_log.clear()
     result = sweep.sweep(replace(CONFIG, over=("slope=5,10,20", "leak=0.9,0.5"), out=out, resume=True))
-    assert sorted(ran) == sorted(f"{rule}-offline-slope=20-leak={leak}" for rule in CONFIG.rules for leak in (0.9, 0.5))
+    assert sorted(run_log) == sorted(
+        f"{rule}-offline-slope=20-leak={leak}" for rule in CONFIG.rules for leak in (0.9, 0.5)
+    )
     assert np.isfinite(result.accuracy).all()
     assert folder.stored(SweepConfig, out).over == ("slope=5,10,20", "leak=0.9,0.5")
 
 
-def test_other_settings_and_other_folders_are_refused(ran, tmp_path, monkeypatch):
+def test_other_settings_and_folders_are_refused(run_log, tmp_path, monkeypatch):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
     with pytest.raises(FileExistsError, match=r"steps was 12, now is 8"):
@@ -153,7 +155,7 @@ def test_other_settings_and_other_folders_are_refused(ran, tmp_path, monkeypatch
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
-def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
+def test_finished_points_of_other_data_are_refused(run_log, tmp_path, monkeypatch):
     out = tmp_path / "s"
     sweep.sweep(replace(CONFIG, out=out))
     place = out / "ottt-offline-slope=5-leak=0.9" / "config.json"
@@ -165,27 +167,27 @@ def test_finished_points_of_other_data_are_refused(ran, tmp_path, monkeypatch):
         sweep.sweep(replace(CONFIG, out=out, resume=True))
 
 
-def test_data_is_made_once_for_all_points_that_have_it(ran, tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(task, "named", lambda config: made.append(config.manifolds) or f"manifolds {config.manifolds}")
+def test_data_is_made_once_for_all_points_that_share_it(run_log, tmp_path, monkeypatch):
+    loads = []
+    monkeypatch.setattr(task, "named", lambda config: loads.append(config.manifolds) or f"manifolds {config.manifolds}")
     sweep.sweep(replace(CONFIG, over=("slope=5,10", "manifolds=3,4"), leak=0.5, out=tmp_path / "s"))
-    assert made == [3, 4]
-    assert ran.data == ["manifolds 3"] * 4 + ["manifolds 4"] * 4
+    assert loads == [3, 4]
+    assert run_log.data == ["manifolds 3"] * 4 + ["manifolds 4"] * 4
 
 
 def result_over(axes, accuracy, rules=("bptt", "ottt")):
-    """A result with these accuracies of points, by rule and values."""
+    """Return a sweep result with these accuracies, by rule and values."""
     points, names = [], [*axes]
     for rule in rules:
         for where in np.ndindex(*map(len, axes.values())):
             at = {name: axes[name][i] for name, i in zip(names, where, strict=True)}
             value = accuracy(rule, **at)
-            found = [value - 0.1, value + 0.1]
-            points.append({"name": "p", "rule": rule, "mode": "offline", "at": at, "state": "finished", "test_accuracy": found, "valid_accuracy": found})  # fmt: skip
+            accuracies = [value - 0.1, value + 0.1]
+            points.append({"name": "p", "rule": rule, "mode": "offline", "at": at, "state": "finished", "test_accuracy": accuracies, "valid_accuracy": accuracies})  # fmt: skip
     return gathered(CONFIG, axes, points, [], None)
 
 
-def test_one_setting_gives_curves():
+def test_one_swept_setting_gives_curves():
     axes = {"learning_rate": (1e-2, 1e-3, 1e-4)}
     result = result_over(axes, lambda rule, learning_rate: 0.5 + learning_rate + (rule == "ottt") / 5)
     ((panel,),) = [figure.panels for figure in maps.section(result).figures]
@@ -204,7 +206,7 @@ def test_one_setting_gives_curves():
     assert panel.groups == ["sgd", "adam"]
 
 
-def test_two_settings_give_a_map_per_rule_and_a_third_one_more_of_them():
+def test_two_settings_give_a_map_per_rule_and_a_third_gives_more_maps():
     axes = {"slope": (5, 10), "width": (64, 128, 256), "depth": (3, 5)}
     two = result_over({name: axes[name] for name in ("slope", "width")}, lambda rule, slope, width: slope + width)
     first, second = maps.section(two).figures[0].panels
@@ -228,8 +230,8 @@ def test_the_best_point_is_chosen_by_validation():
     assert table.rows[1][2] == "10"
 
 
-def test_from_end_to_end(tmp_path, capsys, monkeypatch):
-    """The command trains what `otpe train` would, and does it once."""
+def test_a_sweep_from_end_to_end(tmp_path, capsys, monkeypatch):
+    """The command trains the same as `otpe train`, and only once."""
     out = tmp_path / "s"
     small = replace(TINY, hidden=(), steps=4, eval_every=4)
     line = [
@@ -250,8 +252,8 @@ def test_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert f"Numbers: {out / 'sweep.json'}" in caught.out
     assert "2/2  ottt-online-learning_rate=0.01: " in caught.err
     alone = otpe.train(replace(small, rule="ottt", mode="online", learning_rate=0.01, out=tmp_path / "alone"))
-    found = otpe.load(out / "ottt-online-learning_rate=0.01")
-    assert (found.test_accuracy, found.loss) == (alone.test_accuracy, alone.loss)
+    loaded = otpe.load(out / "ottt-online-learning_rate=0.01")
+    assert (loaded.test_accuracy, loaded.loss) == (alone.test_accuracy, alone.loss)
     assert recorded(out)["ottt-online-learning_rate=0.01"]["test_accuracy"] == alone.test_accuracy
     section = from_json((out / "section.json").read_text())
     assert section.command.endswith("--over learning-rate=0.03,0.01")
@@ -259,6 +261,6 @@ def test_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert cli.main(["sweep", "--resume", "--out", str(out)]) == 0
 
 
-def test_settings_of_the_wrong_kind():
+def test_settings_of_the_wrong_type_are_refused():
     with pytest.raises(TypeError, match=r"config is a TrainConfig, expected otpe.SweepConfig\(dataset=..., ...\)"):
         sweep.sweep(TINY)

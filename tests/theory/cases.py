@@ -1,4 +1,4 @@
-"""Random live networks of any shape, for statements that must hold on all of them."""
+"""Random networks of any shape whose layers all spike, for statements that must hold for every network."""
 
 from hypothesis import strategies as st
 
@@ -37,11 +37,11 @@ def bptt(case: Scenario, readout="spikes"):
     return otpe.gradients(*case, rule=otpe.rule("bptt", readout=readout))
 
 
-def assert_same(given, wanted, tolerance=EXACT) -> None:
-    error = relative_error(given, wanted)
+def assert_same(actual, expected, tolerance=EXACT) -> None:
+    error = relative_error(actual, expected)
     assert error <= tolerance, f"relative error {error:.1e}"
 
 
-def assert_differ(given, wanted, by=1e-3) -> None:
-    error = relative_error(given, wanted)
+def assert_differ(actual, expected, by=1e-3) -> None:
+    error = relative_error(actual, expected)
     assert error > by, f"expected to differ, relative error {error:.1e}"

@@ -1,4 +1,4 @@
-"""Few networks with much in them: every neuron with every reset, every surrogate, leaks of every kind, and every map."""
+"""A few networks that cover every neuron with every reset, every surrogate, every kind of leak, and every map."""
 
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ def exponential(d):
 
 
 def flat(d):
-    """A surrogate that is the same everywhere."""
+    """A constant surrogate."""
     return jnp.full_like(d, 0.3)
 
 
@@ -33,7 +33,7 @@ def plane():
 
 
 def line():
-    """A map without a trace per weight, leaks that differ and are not trained, an output with two poles."""
+    """A map without a trace per weight, leaks that differ and are not trained, and an output with two poles."""
     ring = [[i == j or (i + 1) % 12 == 2 * j for j in range(6)] for i in range(12)]
     return otpe.network((2, 9), [
         (layers.conv(3, 3, stride=2), AdaptiveLIF(0.9, Uniform(0.5, 0.95), 0.6, surrogate=otpe.fast_sigmoid(4.0))),
@@ -71,7 +71,7 @@ NETWORKS = {"plane": plane, "line": line, "unreset": unreset, "short": short}
 
 @lru_cache(maxsize=16)
 def live(make, steps=8, batch=2, seed=1):
-    """A live mini-batch on the network of a function, the same one in every test."""
+    """Return a network and a mini-batch on which every layer spikes: the same one in every test."""
     case = scenario_on(make(), steps, batch, seed=seed)
     assert_live(case)
     return case
@@ -79,13 +79,13 @@ def live(make, steps=8, batch=2, seed=1):
 
 @lru_cache(maxsize=256)
 def learned(make, rule, readout=None):
-    """Loss and gradient by the whole-sequence form of a rule, computed once for all tests."""
+    """Loss and gradient from the whole-sequence form of a rule, computed once for all tests."""
     return otpe.gradients(*live(make), rule=otpe.rule(rule, readout=readout))
 
 
 @lru_cache(maxsize=32)
 def exact(make, readout="spikes"):
-    """The same by the oracle."""
+    """Loss and gradient from the oracle, computed once for all tests."""
     return autodiff(*live(make), readout=readout)
 
 
@@ -107,7 +107,7 @@ def linear():
 
 
 def linear_readout():
-    """The same with hidden layers below a membrane."""
+    """The same network with an output that does not spike."""
     options = {"reset": "none", "surrogate": flat}
     return otpe.network(4, [
         (layers.dense(5), otpe.LIF(0.7, **options)),
@@ -141,7 +141,7 @@ def cuba_below_adaptive():
 
 
 def fading():
-    """Small leaks, so that what is old soon sinks below rounding."""
+    """Small leaks, so that old inputs soon fall below rounding error."""
     return otpe.network(4, [
         (layers.dense(5), CubaLIF(0.5, 0.4, surrogate=otpe.arctan(), learn_leak=True)),
         (layers.dense(4), AdaptiveLIF(0.5, 0.5, surrogate=otpe.arctan())),
@@ -150,7 +150,7 @@ def fading():
 
 
 def membrane():
-    """An output that does not spike, for losses on what it holds."""
+    """An output that does not spike, for losses on its membrane."""
     return otpe.network(4, [
         (layers.dense(5), AdaptiveLIF(0.8, 0.7, surrogate=otpe.arctan(), learn_adaptation_leak=True)),
         (layers.dense(5), CubaLIF(0.7, 0.6, surrogate=otpe.arctan(), learn_leak="neuron")),
@@ -159,7 +159,7 @@ def membrane():
 
 
 def own():
-    """A user's own neurons beside ours; a map without parameters whose neurons have some."""
+    """User neurons beside ours, and a map without parameters whose neurons have parameters."""
     return otpe.network((1, 4, 4), [
         (layers.sum_pool(2), otpe.LIF(0.8, surrogate=otpe.arctan(), learn_leak=True)),
         (layers.flatten() >> layers.dense(5), AlphaSynapse()),

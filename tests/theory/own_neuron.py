@@ -1,4 +1,4 @@
-"""Neurons of a user's own, as `otpe.neurons` asks for them and no more."""
+"""User neurons with only the methods that `otpe.neurons` requires."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,7 +16,7 @@ class AlphaSynapse:
     rise: float = 0.5
     fall: float = 0.7
     leak: float = 0.8
-    reset: float = 1.0  # of a spike, on the membrane
+    reset: float = 1.0  # effect of a spike on the membrane
     surrogate: object = otpe.arctan()
     spiking: ClassVar = True
 
@@ -40,7 +40,7 @@ class AlphaSynapse:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Two synaptic currents side by side: no chain of leaky sums."""
+    """Two parallel synaptic currents, so not a chain of leaky sums."""
 
     fast: float = 0.5
     slow: float = 0.8
@@ -66,7 +66,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Drifting:
-    """A LIF neuron with a trained leak that is no logit, and a trained current that is always there."""
+    """A LIF neuron with a trained leak that is not stored as a logit, and a trained constant current."""
 
     leak: float
     drift: object = 0.0

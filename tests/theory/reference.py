@@ -1,7 +1,7 @@
-"""All local rules a second time, as plainly as can be: numpy, one sample, one step, one weight matrix at a time.
+"""A second, plain implementation of all local rules in numpy: one sample, step and weight matrix at a time.
 
-Written from the equations in their per-step form, for every neuron and any map, and sharing nothing with the library, so
-that a mistake made alike in both of its forms is found here. A map is its matrix: JAX only takes the parameters there
+It follows the equations in per-step form, for every neuron and any map. It shares no code with the library, so
+it finds a mistake that both forms of the library share. A map is its matrix: JAX only converts parameters to it
 and the gradient back.
 """
 
@@ -30,14 +30,14 @@ TRAINED = ("adaptation_leak", "current_leak", "leak")
 
 
 def gradients(case, rule):
-    """The gradient of the mean loss over time and samples, in the shape of the parameters."""
+    """Return the gradient of the mean loss over time and samples, in the shape of the parameters."""
     steps, batch = np.shape(case.spikes)[:2]
     layers = [Layer.of(*each) for each in zip(case.net.layers, case.net.neurons, case.params, strict=True)]
     total = [0.0] * len(layers)
     for b in range(batch):
         x = np.asarray(case.spikes)[:, b].reshape(steps, -1)
-        for found in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
-            total = [a + new / (steps * batch) for a, new in zip(total, found, strict=True)]
+        for one_step in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
+            total = [a + new / (steps * batch) for a, new in zip(total, one_step, strict=True)]
     return [layer.as_parameters(sums) for layer, sums in zip(layers, total, strict=True)]
 
 
@@ -46,7 +46,7 @@ class Layer:
     map: object
     neuron: object
     params: object
-    W: np.ndarray  # [inputs + 1, outputs], the bias last
+    W: np.ndarray  # [inputs + 1, outputs]: the last row is the bias
     leaks: dict  # by name, one per neuron
 
     @staticmethod
@@ -65,14 +65,14 @@ class Layer:
     def trained(self):
         return [name for name in TRAINED if getattr(self.neuron, f"learn_{name}", False)]
 
-    def as_parameters(self, found):
-        """From [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
+    def as_parameters(self, gradient):
+        """Convert [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
         _, back = jax.vjp(lambda p: as_matrix(self.map, p), self.params)
         rows = self.W.shape[0]
-        (grads,) = back(jnp.asarray(found[:rows]))
+        (grads,) = back(jnp.asarray(gradient[:rows]))
         for i, name in enumerate(self.trained):
             leak, shape = self.leaks[name], np.shape(getattr(self.params, name))
-            by_logit = found[rows + i] * leak * (1 - leak)
+            by_logit = gradient[rows + i] * leak * (1 - leak)
             grads = grads._replace(**{name: by_logit.sum() if shape == () else by_logit.reshape(shape)})
         return grads
 
@@ -88,7 +88,7 @@ def as_matrix(layer, params):
     return layer.apply(params, x, one).reshape(n_in + 1, -1)
 
 
-# The neurons: the state after a step, the output, A [k, k, n], h [k, n], and how trained numbers act on the step
+# The neurons: the state after a step, the output, A [k, k, n], h [k, n], and the derivatives by trained numbers
 
 
 def fire(neuron, leaks, state, c):
@@ -125,7 +125,7 @@ def spikes(neuron, d):
 
 
 def reset(neuron, λ, v, s, g):
-    """The membrane after the reset, the survival, and the derivative of that membrane by the spike."""
+    """Return the membrane after the reset, the survival, and the derivative of that membrane by the spike."""
     θ = neuron.threshold
     return {
         "subtract": (v - θ * s, λ * (1 - θ * g), -θ * np.ones_like(v)),
@@ -141,7 +141,7 @@ POLES = {otpe.LIF: [0], otpe.CubaLIF: [0, 1], otpe.AdaptiveLIF: [0], otpe.LeakyI
 
 
 def leaks_alone(layer):
-    """A⁰ of the layer as a whole."""
+    """A⁰ of the whole layer."""
     mean = {name: leak.mean() for name, leak in layer.leaks.items()}
     if isinstance(layer.neuron, otpe.CubaLIF):
         return np.array([[mean["current_leak"], 0], [mean["current_leak"], mean["leak"]]])
@@ -151,7 +151,7 @@ def leaks_alone(layer):
 
 
 def one_sample(layers, inputs, label, hidden, output, deep, leaky):
-    """Yields, step by step, what `Layer.as_parameters` takes, for every layer."""
+    """Yield at each step the gradient of every layer, as `Layer.as_parameters` takes it."""
     L, types = len(layers), [type(layer.neuron) for layer in layers]
     kinds = [hidden] * (L - 1) + [output]
     poles, plain = [POLES[t] for t in types], [leaks_alone(layer) for layer in layers]
@@ -161,15 +161,15 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
     state = [[np.zeros(layer.W.shape[1])] * CARRIED[t] for layer, t in zip(layers, types, strict=True)]
     A = [
         np.zeros((STATES[t], STATES[t], layer.W.shape[1])) for layer, t in zip(layers, types, strict=True)
-    ]  # last step's
+    ]  # of the last step
     traces, averages, o = [{} for _ in layers], [{} for _ in layers], 0.0
 
     def decays(stage, mean_reset):
-        """One per pole of a stage, from the current to the membrane."""
+        """The decays of a stage, one per pole, from the current to the membrane."""
         if stage == L:
             return [readout_leak]
-        found = [plain[stage][i][i] for i in poles[stage]]
-        return [*found[:-1], A[stage][poles[stage][-1], poles[stage][-1]].mean()] if mean_reset else found
+        values = [plain[stage][i][i] for i in poles[stage]]
+        return [*values[:-1], A[stage][poles[stage][-1], poles[stage][-1]].mean()] if mean_reset else values
 
     for s in inputs:
         now, A_now = [], []
@@ -186,7 +186,7 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
             filters = [a for stage in stages[l] for a in decays(stage, mean_reset=deep)]
 
             def trace(name, x, b, some, l=l, h=h, h_mean=h_mean, own=own, filters=filters, kind=kind, A=A):
-                """What q is multiplied with, for an input x that enters the states by b."""
+                """The trace that multiplies q, for an input x that enters the states through b."""
                 entering = np.multiply.outer(b, x)
                 if kind in ("ostl", "otpe"):
                     D = traces[l][name] = (
@@ -211,20 +211,20 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
         o = readout_leak * o + s if leaky else s
         q = np.exp(o - o.max()) / np.exp(o - o.max()).sum()
         q[label] -= 1
-        found = [None] * L
+        values = [None] * L
         for l in reversed(range(L)):
             rows, g = now[l]
-            found[l] = np.vstack([q * row for row in rows])
+            values[l] = np.vstack([q * row for row in rows])
             q = layers[l].W[:-1] @ (q * g)
-        yield found
+        yield values
 
 
-def cascaded(kept, name, signal, decays):
-    """A chain of leaky sums, the first fed with the signal."""
-    old = kept.get(name, [0.0] * len(decays))
+def cascaded(states, name, signal, decays):
+    """A chain of leaky sums. The first one gets the signal."""
+    old = states.get(name, [0.0] * len(decays))
     new = []
     for a, y in zip(decays, old, strict=True):
         signal = a * y + signal
         new.append(signal)
-    kept[name] = new
+    states[name] = new
     return signal

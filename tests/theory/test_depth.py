@@ -1,4 +1,4 @@
-"""The depth-aware rules, and what becomes of filters where leaks differ."""
+"""The depth-aware rules, and their filters when leaks differ."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from otpe.testing import scenario
 
 @given(live(min_layers=2, max_layers=5, **LINEAR))
 def test_linear_neurons_make_deep_rules_exact_at_every_depth(case):
-    """Leaks differ by layer here: every filter must have the leak of its own stage."""
+    """Leaks differ by layer, so every filter must use the leak of its stage."""
     for rule in ("deep-otpe", "approx-deep-otpe"):
         assert_same(otpe.gradients(*case, rule=rule), bptt(case))
     for rule in ("f-deep-otpe", "f-approx-deep-otpe"):
@@ -24,10 +24,10 @@ def test_linear_neurons_make_deep_rules_exact_at_every_depth(case):
 
 def test_linear_neurons_leave_otpe_inexact_below_the_last_two_layers():
     case = scenario((6, 8, 7, 8, 5), steps=15, reset="none", surrogate=lambda d: jnp.full_like(d, 0.3))
-    given, wanted = otpe.gradients(*case, rule="otpe")[1], bptt(case)[1]
-    assert_same(given[2:], wanted[2:])
-    assert_differ(given[0].kernel, wanted[0].kernel, by=0.1)
-    assert_differ(given[1].kernel, wanted[1].kernel, by=0.1)
+    actual, expected = otpe.gradients(*case, rule="otpe")[1], bptt(case)[1]
+    assert_same(actual[2:], expected[2:])
+    assert_differ(actual[0].kernel, expected[0].kernel, by=0.1)
+    assert_differ(actual[1].kernel, expected[1].kernel, by=0.1)
 
 
 @given(live(min_layers=2))
@@ -54,9 +54,9 @@ def test_with_one_hidden_layer_depth_is_order_one(case):
 def test_every_order_agrees_in_both_forms(kind, readout, case, order, stage_leak):
     local = kind(order, stage_leak)
     rule = otpe.Rule("composed", hidden=local, output=local, readout=readout)
-    wanted = otpe.gradients(*case, rule=rule, form="whole")
+    expected = otpe.gradients(*case, rule=rule, form="whole")
     for traces in ("dense", "factored"):
-        assert_same(otpe.gradients(*case, rule=rule, form="steps", traces=traces), wanted)
+        assert_same(otpe.gradients(*case, rule=rule, form="steps", traces=traces), expected)
 
 
 def test_the_mean_reset_leak_matters():

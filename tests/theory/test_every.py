@@ -21,7 +21,7 @@ def case():
 
 
 MASK = np.arange(STEPS)[:, None] < np.array([7, 3, 5])
-ENDED = np.arange(STEPS)[:, None] < np.array([4, 2, 3])  # from the fifth step on nobody is running
+ENDED = np.arange(STEPS)[:, None] < np.array([4, 2, 3])  # from the fifth step on, no sample runs
 
 
 def learned(case, mask=None, **options):
@@ -46,10 +46,10 @@ def updated(case, grads, params, opt_state):
 def test_once_per_sequence_is_the_offline_gradient(rule, masked, case):
     mask = MASK if masked else None
     loss, grads = otpe.gradients(*case, mask, rule=rule)
-    wanted, wanted_state = updated(case, grads, case.params, OPTIMIZER.init(case.params))
+    expected, wanted_state = updated(case, grads, case.params, OPTIMIZER.init(case.params))
     params, opt_state, losses = learned(case, mask, rule=rule, every=STEPS)
     assert_differ(params, case.params)
-    assert_same(params, wanted)
+    assert_same(params, expected)
     assert_same(opt_state, wanted_state)
     weight = MASK.sum(1) if masked else np.ones(STEPS)
     assert losses.shape == (STEPS,)
@@ -57,7 +57,7 @@ def test_once_per_sequence_is_the_offline_gradient(rule, masked, case):
 
 
 def by_hand(case, rule, every, mask):
-    """Advance, emit, add up; update when a group is full, or at the end, if somebody was running."""
+    """Advance, emit, add up. Update when a group is full or at the end, if any sample ran."""
     form = otpe.stepper(case.net, rule, traces="dense")
     advance, emit = jax.jit(form.advance), jax.jit(form.emit)
     params, opt_state, state = case.params, OPTIMIZER.init(case.params), form.init(3, jnp.float64)
@@ -79,32 +79,32 @@ def by_hand(case, rule, every, mask):
 @pytest.mark.parametrize(
     ("rule", "traces", "every", "mask"),
     [
-        ("otpe", "dense", 3, None),  # 3, 3 and 1
+        ("otpe", "dense", 3, None),  # groups of 3, 3 and 1 steps
         ("otpe", "factored", 3, MASK),
         ("f-approx-otpe", "auto", 4, MASK),
-        ("ottt", "auto", 2, ENDED),  # nothing runs in the last groups: nothing moves, not even by momentum
+        ("ottt", "auto", 2, ENDED),  # no sample runs in the last groups, so momentum changes nothing either
         ("ottt", "auto", 1, MASK),
     ],
     ids=lambda x: None if isinstance(x, np.ndarray) else str(x),
 )
 def test_groups_of_steps_are_those_of_a_loop_by_hand(rule, traces, every, mask, case):
-    for given, wanted in zip(
+    for actual, expected in zip(
         learned(case, mask, rule=rule, traces=traces, every=every), by_hand(case, rule, every, mask), strict=True
     ):
-        assert_same(given, wanted)
+        assert_same(actual, expected)
 
 
-def test_what_every_step_does_is_the_default_and_differs(case):
+def test_an_update_at_every_step_is_the_default(case):
     alone, default, grouped = (learned(case, rule="ottt", **options) for options in ({"every": 1}, {}, {"every": 2}))
     assert_same(alone, default, 0)
     assert_differ(grouped[0], alone[0])
 
 
-def test_more_than_there_are_is_all(case):
+def test_more_steps_than_the_sequence_has_means_all(case):
     assert_same(learned(case, rule="ottt", every=STEPS + 5), learned(case, rule="ottt", every=STEPS), 0)
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, None])
-def test_a_number_of_steps_that_is_none(every, case):
+def test_an_invalid_number_of_steps_is_refused(every, case):
     with pytest.raises(ValueError, match=r"every is .*, expected a whole number above 0"):
         learned(case, every=every)

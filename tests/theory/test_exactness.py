@@ -1,4 +1,4 @@
-"""Statements 1 to 7 and 9 on the paper's rules: where each equals what, and that elsewhere they differ."""
+"""Statements 1 to 7 and 9 on the paper's rules: when two gradients are equal, and that they differ otherwise."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from otpe.testing import autodiff, scenario
 
 
 def flat(d):
-    """A surrogate that is the same everywhere."""
+    """A constant surrogate."""
     return jnp.full_like(d, 0.3)
 
 
@@ -23,15 +23,15 @@ LINEAR = {"reset": st.just("none"), "surrogate": flat}
 @given(live())
 def test_per_step_form_equals_whole_sequence_form(case):
     for rule in LOCAL:
-        wanted = otpe.gradients(*case, rule=rule, form="whole")
-        assert_same(otpe.gradients(*case, rule=rule, form="steps", traces="dense"), wanted)
+        expected = otpe.gradients(*case, rule=rule, form="whole")
+        assert_same(otpe.gradients(*case, rule=rule, form="steps", traces="dense"), expected)
 
 
 @given(live(max_layers=3), st.sampled_from(["spikes", "leaky"]))
 def test_bptt_and_rtrl_equal_autodiff(case, readout):
-    wanted = autodiff(*case, readout=readout)
-    assert_same(bptt(case, readout), wanted)
-    assert_same(otpe.gradients(*case, rule=otpe.rule("rtrl", readout=readout)), wanted)
+    expected = autodiff(*case, readout=readout)
+    assert_same(bptt(case, readout), expected)
+    assert_same(otpe.gradients(*case, rule=otpe.rule("rtrl", readout=readout)), expected)
 
 
 @given(live())
@@ -64,7 +64,7 @@ def test_output_layer_of_ostl_and_otpe_is_exact(case):
         assert_same(otpe.gradients(*case, rule=rule)[1][-1], bptt(case, "leaky")[1][-1])
 
 
-# Detached, a reset by subtraction is gone from the gradient; a reset to zero would still gate it by 1 − s_t.
+# A detached reset by subtraction disappears from the gradient. A reset to zero still multiplies it by 1 − s_t.
 DETACHABLE = st.sampled_from(["subtract", "none"])
 
 
@@ -98,6 +98,6 @@ def test_on_a_live_network_all_rules_differ(reset):
 def test_the_loss_does_not_depend_on_the_rule():
     case = scenario(seed=5)
     for readout in ("spikes", "leaky"):
-        wanted = autodiff(*case, readout=readout)[0]
+        expected = autodiff(*case, readout=readout)[0]
         for name in otpe.rules():
-            assert_same(otpe.gradients(*case, rule=otpe.rule(name, readout=readout))[0], wanted)
+            assert_same(otpe.gradients(*case, rule=otpe.rule(name, readout=readout))[0], expected)

@@ -1,4 +1,4 @@
-"""The ten statements for every neuron, map, reset and surrogate, on few networks that mix them."""
+"""The ten statements for every neuron, map, reset and surrogate, on a few networks that combine them."""
 
 import math
 
@@ -18,7 +18,7 @@ every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 every_rule = pytest.mark.parametrize("rule", LOCAL)
 
 
-def test_the_networks_have_everything():
+def test_the_networks_contain_every_neuron_reset_and_surrogate():
     pairs, surrogates, maps = set(), set(), set()
     for make in NETWORKS.values():
         net = make()
@@ -37,7 +37,7 @@ def test_the_networks_have_everything():
 
 @pytest.mark.parametrize(("name", "readout"), [("plane", "spikes"), ("line", "leaky"), ("unreset", "spikes"), ("short", "leaky")])  # fmt: skip
 def test_bptt_and_rtrl_equal_autodiff(name, readout):
-    """Trained leaks too."""
+    """Includes trained leaks."""
     for rule in ("bptt", "rtrl"):
         assert_same(learned(NETWORKS[name], rule, readout), exact(NETWORKS[name], readout))
 
@@ -59,9 +59,9 @@ SHORT = [("short", "deep-otpe", "dense"), ("short", "deep-otpe", "factored")]
 
 @pytest.mark.parametrize(("name", "rule", "traces"), [*PLANE, *FACTORED, *LINE, *SHORT])
 def test_per_step_form_equals_whole_sequence_form(name, rule, traces):
-    """Gradients of trained leaks too."""
-    given = otpe.gradients(*live(NETWORKS[name]), rule=rule, form="steps", traces=traces)
-    assert_same(given, learned(NETWORKS[name], rule))
+    """Includes gradients of trained leaks."""
+    actual = otpe.gradients(*live(NETWORKS[name]), rule=rule, form="steps", traces=traces)
+    assert_same(actual, learned(NETWORKS[name], rule))
 
 
 # Statement 3
@@ -84,27 +84,27 @@ def test_leak_zero_makes_every_rule_exact(rule):
 
 @every_network
 def test_output_layer_of_ostl_and_otpe_is_exact(make):
-    """Weights and trained leaks."""
+    """For weights and trained leaks."""
     for rule in ("ostl", "otpe", "deep-otpe", "f-otpe", "f-deep-otpe"):
         assert_same(learned(make, rule)[1][-1], exact(make, otpe.rule(rule).readout)[1][-1])
 
 
-# Statements 5 and 6: what a spike does to its own neuron, the adaptation too, is kept out of the gradient.
+# Statements 5 and 6: the gradient omits the effect of a spike on its own neuron (reset and adaptation).
 
 
 @pytest.mark.parametrize("make", [networks.one_cuba, networks.one_adaptive])
 def test_one_layer_of_ottt_is_bptt_without_the_reset(make):
-    """Weights, and leaks that all neurons share."""
-    wanted = autodiff(*live(make), detach_reset=(0,))
-    assert_same(learned(make, "ottt"), wanted)
-    assert_differ(wanted[1], exact(make)[1])
+    """For weights, and for leaks that all neurons share."""
+    expected = autodiff(*live(make), detach_reset=(0,))
+    assert_same(learned(make, "ottt"), expected)
+    assert_differ(expected[1], exact(make)[1])
 
 
 @pytest.mark.parametrize("make", [networks.adaptive_below_cuba, networks.cuba_below_adaptive])
 def test_one_hidden_layer_of_otpe_is_bptt_without_the_reset_of_the_output(make):
-    wanted = autodiff(*live(make), detach_reset=(1,))[1][0]
-    assert_same(learned(make, "otpe")[1][0], wanted)
-    assert_differ(wanted, exact(make)[1][0])
+    expected = autodiff(*live(make), detach_reset=(1,))[1][0]
+    assert_same(learned(make, "otpe")[1][0], expected)
+    assert_differ(expected, exact(make)[1][0])
 
 
 # Statement 7, and the deep rules through the poles of current-based layers
@@ -112,7 +112,7 @@ def test_one_hidden_layer_of_otpe_is_bptt_without_the_reset_of_the_output(make):
 
 @pytest.mark.parametrize("make", [networks.linear, networks.linear_readout])
 def test_linear_neurons_make_deep_rules_exact_at_every_depth(make):
-    """Weights and trained leaks."""
+    """For weights and trained leaks."""
     for rule in ("deep-otpe", "approx-deep-otpe", "f-deep-otpe", "f-approx-deep-otpe"):
         assert_same(learned(make, rule), exact(make, otpe.rule(rule).readout))
 
@@ -129,23 +129,23 @@ def test_linear_neurons_make_the_approximations_equal():
 
 @pytest.mark.parametrize(("name", "rule"), [("plane", "otpe"), ("plane", "f-deep-otpe"), ("short", "deep-otpe")])
 def test_factored_traces_learn_what_dense_traces_do(name, rule):
-    """Many optimizer updates, of trained leaks too."""
+    """Over many optimizer updates, including trained leaks."""
     case, optimizer = live(NETWORKS[name]), optax.adamax(1e-2)
-    found = []
+    results = []
     for traces in ("dense", "factored"):
         params, state = case.params, optimizer.init(case.params)
         for _ in range(4):
             params, state, losses = otpe.online_pass(
                 case.net, params, state, *case[2:], rule=rule, optimizer=optimizer, traces=traces
             )
-        found.append((params, losses))
-    dense, factored = found
+        results.append((params, losses))
+    dense, factored = results
     assert_differ(dense[0][0].current_leak, case.params[0].current_leak, by=1e-3)
     assert_same(factored, dense)
 
 
 def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding():
-    """Windows that count every pole, much shorter than the stream."""
+    """Windows take every pole into account and are much shorter than the stream."""
     case = live(networks.fading)
     forms = [otpe.stepper(case.net, "f-deep-otpe", traces=traces) for traces in ("dense", "factored")]
     assert max(traces.window for traces in forms[1].traces) < 70
@@ -163,9 +163,9 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding():
 @every_network
 def test_on_a_live_network_all_rules_differ(make):
     names = [name for name in otpe.rules() if name != "rtrl"]
-    found = {name: learned(make, name)[1] for name in names}
-    whole = make is networks.unreset  # its first layer has nothing that OTTT forgets
-    first = {name: grads if whole else grads[0].kernel for name, grads in found.items()}
+    gradients = {name: learned(make, name)[1] for name in names}
+    whole = make is networks.unreset  # OTTT omits nothing in its first layer
+    first = {name: grads if whole else grads[0].kernel for name, grads in gradients.items()}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             assert_differ(first[a], first[b])
@@ -176,7 +176,7 @@ def test_on_a_live_network_all_rules_differ(make):
 
 @pytest.mark.parametrize("rule", LOCAL)
 def test_state_has_the_size_of_the_equations(rule):
-    """Numbers per sample: k per weight and per neuron for the traces of each kind, one per weight for each filter."""
+    """Numbers per sample: k per weight and per neuron for each kind of trace, one per weight for each filter."""
     net, whole = networks.plane(), otpe.rule(rule)
     state = jax.eval_shape(lambda: otpe.stepper(net, rule, traces="dense").init(1))
     k, poles, leaks = (2, 2, 1, 1), (2, 1, 1, 1), (2, 2, 1, 1)
@@ -194,14 +194,14 @@ def test_state_has_the_size_of_the_equations(rule):
         assert sum(leaf.size for leaf in jax.tree.leaves(at.causes)) == own
 
 
-# Neurons that are one another
+# Neurons that equal each other
 
 
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "approx-deep-otpe"])
-def test_neurons_without_what_sets_them_apart_are_lif(rule):
-    """No adaptation, or no memory of the current."""
+def test_other_neurons_without_their_extra_state_equal_lif(rule):
+    """Without adaptation, or without memory of the current."""
     net, params, spikes, labels = live(networks.fading)
-    params, maps, found = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []
+    params, maps, gradients = [otpe.Dense(p.kernel, p.bias) for p in params], net.layers, []
     options = {"surrogate": networks.exponential}
     for middle in (
         otpe.LIF(0.8, **options),
@@ -209,7 +209,7 @@ def test_neurons_without_what_sets_them_apart_are_lif(rule):
         otpe.AdaptiveLIF(0.8, 0.9, strength=0.0, **options),
     ):
         net = otpe.network(4, [(layer, middle) for layer in maps])
-        found.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
-    assert_same(found[1], found[0])
-    assert_same(found[2], found[0])
-    assert float(jnp.abs(found[0][1][0].kernel).max()) > 0
+        gradients.append(otpe.gradients(net, tuple(params), spikes, labels, rule=rule))
+    assert_same(gradients[1], gradients[0])
+    assert_same(gradients[2], gradients[0])
+    assert float(jnp.abs(gradients[0][1][0].kernel).max()) > 0

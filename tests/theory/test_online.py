@@ -28,14 +28,14 @@ def test_factored_traces_learn_what_dense_traces_do(rule):
     case = scenario((6, 9, 8, 5), steps=20, leak=(0.95, 0.8, 0.9), seed=2)
     dense, losses = online(case, rule, "dense")
     factored, factored_losses = online(case, rule, "factored")
-    assert relative_error(dense, case.params) > 0.1, "nothing was learned, nothing was compared"
+    assert relative_error(dense, case.params) > 0.1, "nothing was learned, so the comparison is empty"
     assert relative_error(factored, dense) < 1e-10
     assert relative_error(factored_losses, losses) < 1e-10
 
 
 @pytest.mark.parametrize("rule", ["otpe", "f-deep-otpe"])
 def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
-    """A window much shorter than the stream: slots are used again, old inputs drop out."""
+    """The window is much shorter than the stream: slots are reused and old inputs are dropped."""
     case = scenario((5, 6, 6, 4), steps=40, leak=0.5, seed=4)
     dense, factored = (otpe.stepper(case.net, rule, traces=traces) for traces in ("dense", "factored"))
     assert max(window(case.net, otpe.rule(rule), i) for i in range(3)) < 60
@@ -51,8 +51,8 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
             assert relative_error(grads[1], grads[0]) < 1e-6
 
 
-def test_a_window_of_one_step_remembers_nothing():
-    """What is forgotten is gone: no trace may weigh a new input with what it knew of the old one in its slot."""
+def test_a_window_of_one_step_forgets_older_inputs():
+    """When a slot is reused, the new input must not be weighted with a trace of the old one."""
     case = scenario((5, 6, 4), steps=8, seed=4)
     form = otpe.stepper(case.net, "ostl", traces="factored", steps=1)
     state = form.init(batch=3, dtype=jnp.float64)
@@ -66,7 +66,7 @@ def test_a_window_of_one_step_remembers_nothing():
 
 
 def test_online_learns_from_every_step():
-    """Against the plainest loop there is: advance, emit, update, one call at a time."""
+    """Compares with a plain loop: advance, emit, update, one call at a time."""
     case, optimizer = scenario(seed=6), optax.adamax(1e-2)
     form = otpe.stepper(case.net, "deep-otpe", traces="dense")
     params, opt_state, state = case.params, optimizer.init(case.params), form.init(3, jnp.float64)
@@ -77,7 +77,7 @@ def test_online_learns_from_every_step():
         updates, opt_state = optimizer.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
         losses.append(loss)
-    given, _, given_losses = otpe.online_pass(
+    actual, _, actual_losses = otpe.online_pass(
         case.net,
         case.params,
         optimizer.init(case.params),
@@ -86,8 +86,8 @@ def test_online_learns_from_every_step():
         rule="deep-otpe",
         optimizer=optimizer,
     )
-    assert relative_error(given, params) < 1e-10
-    np.testing.assert_allclose(given_losses, losses, rtol=1e-10)
+    assert relative_error(actual, params) < 1e-10
+    np.testing.assert_allclose(actual_losses, losses, rtol=1e-10)
 
 
 @pytest.mark.parametrize("rule", LOCAL)
@@ -100,11 +100,11 @@ def test_every_rule_learns_online(rule):
 
 N_IN, HIDDEN, CLASSES, BATCH, FLOAT = 11, 7, 3, 5, 4
 
-# Numbers per sample in hidden layer n_in -> n_out: traces, then what is kept per neuron beside the membrane.
+# Numbers per sample in hidden layer n_in -> n_out: traces, then the state per neuron besides the membrane.
 HIDDEN_STATE = {
     "ostl": ((N_IN + 1) * HIDDEN, HIDDEN),  # D; ρ
     "ottt": (N_IN + 1, 0),  # â
-    "otpe": (2 * (N_IN + 1) * HIDDEN, HIDDEN),  # D, R̂; ρ (ḡ is for what goes below, and here nothing does)
+    "otpe": (2 * (N_IN + 1) * HIDDEN, HIDDEN),  # D, R̂; ρ (ḡ is for the signal to the layer below, and there is none)
     "approx-otpe": (2 * (N_IN + 1), HIDDEN),  # â, ẑ; ḡ
 }
 
@@ -115,7 +115,7 @@ def test_state_has_the_size_of_the_table(rule):
     state = jax.eval_shape(lambda: otpe.stepper(net, rule, traces="dense").init(BATCH, "float32"))
     hidden, (traces, neurons) = state.layers[0], HIDDEN_STATE[rule]
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(hidden))
-    weight = 1 if hidden.average is not None else 0  # the one number that normalises ḡ
+    weight = 1 if hidden.average is not None else 0  # one number that normalises ḡ
     assert sum(row.size for row in hidden.kept.rows) == BATCH * traces
     assert size == FLOAT * (BATCH * (traces + neurons + HIDDEN) + weight)
 
@@ -136,10 +136,12 @@ def test_deep_rules_keep_a_trace_per_stage_above():
     for rule, per_trace in (("deep-otpe", (N_IN + 1) * 6), ("approx-deep-otpe", N_IN + 1)):
         state = jax.eval_shape(lambda rule=rule: otpe.stepper(net, rule, traces="dense").init(1))
         first = state.layers[0]
-        assert [row.size for row in first.kept.rows] == [per_trace] * 4  # itself, two hidden layers, the output
+        assert [row.size for row in first.kept.rows] == [
+            per_trace
+        ] * 4  # the layer itself, two hidden layers, the output
         assert [len(layer.kept.rows) for layer in state.layers] == [4, 3, 2, 1]
     state = jax.eval_shape(lambda: otpe.stepper(net, "f-deep-otpe", traces="dense").init(1))
-    assert [len(layer.kept.rows) for layer in state.layers] == [5, 4, 3, 2]  # and the readout
+    assert [len(layer.kept.rows) for layer in state.layers] == [5, 4, 3, 2]  # plus the readout
 
 
 def test_traces_are_chosen_by_shape():

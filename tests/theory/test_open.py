@@ -1,4 +1,4 @@
-"""Every loss and target, masks, chunks, online learning and networks side by side; and neurons of a user's own."""
+"""Every loss and target, masks, chunks, online learning, several networks under vmap, and user neurons."""
 
 import jax
 import jax.numpy as jnp
@@ -47,45 +47,45 @@ LOSSES = [
 
 
 def _id(value):
-    """The same in every process, so without the place of a function in memory."""
+    """A test id that is equal in every process: it has no memory address of a function."""
     if isinstance(value, np.ndarray):
         return "masked"
     return value if isinstance(value, str | None) else otpe.losses.named(value).name
 
 
 @pytest.mark.parametrize(("loss", "target", "mask"), LOSSES, ids=lambda value: _id(value))
-def test_losses_and_targets(loss, target, mask):
-    """BPTT in chunks, RTRL and the oracle are equal; a local rule is the same in both forms, and exact at the output."""
+def test_every_loss_and_target_is_exact(loss, target, mask):
+    """BPTT in chunks, RTRL and the oracle agree. Both forms of a local rule agree and are exact at the output."""
     net, params, spikes, _ = live(networks.membrane)
     case = net, params, spikes, TARGETS[target], mask
-    wanted = autodiff(*case, loss=loss)
-    assert_same(otpe.gradients(*case, rule="bptt", loss=loss, chunk=3), wanted)
-    assert_same(otpe.gradients(*case, rule="rtrl", loss=loss), wanted)
+    expected = autodiff(*case, loss=loss)
+    assert_same(otpe.gradients(*case, rule="bptt", loss=loss, chunk=3), expected)
+    assert_same(otpe.gradients(*case, rule="rtrl", loss=loss), expected)
     rule = "f-deep-otpe" if otpe.losses.named(loss).readout == "leaky" else "deep-otpe"
     whole, steps = (otpe.gradients(*case, rule=rule, loss=loss, form=form) for form in ("whole", "steps"))
     assert_same(steps, whole)
-    assert_same(whole[0], wanted[0])
-    assert_same(whole[1][-1], wanted[1][-1])
+    assert_same(whole[0], expected[0])
+    assert_same(whole[1][-1], expected[1][-1])
 
 
-def test_the_penalty_and_each_target_matter():
+def test_the_penalty_and_each_target_change_the_gradient():
     net, params, spikes, labels = live(networks.membrane)
     losses = [None, "mse", "leaky", otpe.Loss(None, rate=0.1, rate_weight=2.0), margin]
-    found = [autodiff(net, params, spikes, labels, loss=loss)[1] for loss in losses]
-    found += [autodiff(net, params, spikes, TARGETS[name], loss="mse")[1] for name in ("targets", "timed targets")]
-    for i, a in enumerate(found):
-        for b in found[i + 1 :]:
+    gradients = [autodiff(net, params, spikes, labels, loss=loss)[1] for loss in losses]
+    gradients += [autodiff(net, params, spikes, TARGETS[name], loss="mse")[1] for name in ("targets", "timed targets")]
+    for i, a in enumerate(gradients):
+        for b in gradients[i + 1 :]:
             assert_differ(a, b)
 
 
 @pytest.mark.parametrize("rule", ["bptt", "otpe", "f-approx-deep-otpe"])
-def test_chunks_make_no_difference(rule):
+def test_chunks_give_the_same_gradient(rule):
     assert_same(otpe.gradients(*live(networks.plane), rule=rule, chunk=3), learned(networks.plane, rule))
 
 
 @pytest.mark.parametrize(("name", "rule", "loss"), [("plane", "approx-deep-otpe", None), ("membrane", "f-otpe", "mse")])
 def test_once_per_sequence_is_the_offline_gradient(name, rule, loss):
-    """`every`, with a mask; for all parameters, trained leaks too."""
+    """With `every` and a mask, for all parameters including trained leaks."""
     net, params, spikes, labels = live(getattr(networks, name))
     optimizer, labels = optax.sgd(0.1), TARGETS["timed targets"] if loss else labels
     options = {"rule": rule, "loss": loss}
@@ -98,28 +98,28 @@ def test_once_per_sequence_is_the_offline_gradient(name, rule, loss):
 
 
 @pytest.mark.parametrize("rule", ["f-approx-deep-otpe", "deep-otpe"])
-def test_online_is_a_loop_of_steps(rule):
-    """Labels that change with time, and an update at each of them."""
+def test_an_online_pass_equals_a_loop_of_steps(rule):
+    """Labels change with time, with an update at each step."""
     net, params, spikes, _ = live(networks.membrane)
     labels, optimizer = TARGETS["timed labels"], optax.adamax(1e-2)
     form = otpe.stepper(net, rule, traces="dense")
-    given, _, losses = otpe.online_pass(
+    actual, _, losses = otpe.online_pass(
         net, params, optimizer.init(params), spikes, labels, rule=rule, optimizer=optimizer
     )
-    advance, emit, found = jax.jit(form.advance), jax.jit(form.emit), []
+    advance, emit, expected_losses = jax.jit(form.advance), jax.jit(form.emit), []
     state, opt_state = form.init(BATCH), optimizer.init(params)
     for x, y in zip(spikes, labels, strict=True):
         state, info = advance(params, state, x)
         loss, grads = emit(params, state, info, y)
         updates, opt_state = optimizer.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
-        found.append(loss)
-    assert_same(given, params)
-    np.testing.assert_allclose(losses, found, rtol=1e-10)
+        expected_losses.append(loss)
+    assert_same(actual, params)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-10)
 
 
-def test_networks_side_by_side():
-    """Each with leaks of its own."""
+def test_networks_under_vmap_learn_as_alone():
+    """Each network has its own leaks."""
     net, params, *data = live(networks.short)
 
     def learn(params):
@@ -133,29 +133,29 @@ def test_networks_side_by_side():
     assert_differ(jax.tree.map(lambda a: a[1], together), learn(params))
 
 
-# A user's own neurons
+# User neurons
 
 
 @pytest.mark.parametrize("neuron", [AlphaSynapse(), AlphaSynapse(reset=0.0), Drifting(0.8)], ids=str)
-def test_own_neurons_pass_the_check(neuron):
+def test_user_neurons_pass_the_check(neuron):
     check_neuron(neuron)
 
 
-def test_own_neurons_are_exact():
-    wanted = exact(networks.own)
-    assert_same(learned(networks.own, "bptt"), wanted)
-    assert_same(learned(networks.own, "rtrl"), wanted)
-    assert_same(learned(networks.own, "ostl")[1][-1], wanted[1][-1])
+def test_gradients_of_user_neurons_are_exact():
+    expected = exact(networks.own)
+    assert_same(learned(networks.own, "bptt"), expected)
+    assert_same(learned(networks.own, "rtrl"), expected)
+    assert_same(learned(networks.own, "ostl")[1][-1], expected[1][-1])
 
 
 @pytest.mark.parametrize(("rule", "traces"), [("otpe", "dense"), ("f-deep-otpe", "factored"), ("f-approx-deep-otpe", "dense")])  # fmt: skip
-def test_own_neurons_have_every_form(rule, traces):
-    given = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
-    assert_same(given, learned(networks.own, rule))
+def test_user_neurons_work_in_every_form(rule, traces):
+    actual = otpe.gradients(*live(networks.own), rule=rule, form="steps", traces=traces)
+    assert_same(actual, learned(networks.own, rule))
 
 
 @pytest.mark.parametrize("rule", ["deep-otpe", "approx-deep-otpe", "f-deep-otpe"])
-def test_deep_rules_are_exact_through_the_poles_that_are_found(rule):
+def test_deep_rules_are_exact_through_the_poles_of_user_neurons(rule):
     make = networks.own_linear
     assert_same(learned(make, rule), exact(make, otpe.rule(rule).readout))
     assert_differ(learned(make, "otpe")[1][0], exact(make)[1][0], by=0.05)
@@ -166,7 +166,7 @@ def test_the_oracle_does_not_know_the_reset_of_a_users_neuron():
         autodiff(*live(networks.own_linear), detach_reset=(0,))
 
 
-def test_a_network_that_cannot_be_made_live_is_refused():
+def test_a_network_that_cannot_be_made_to_spike_is_refused():
     net = otpe.network((1, 4), [(otpe.layers.avg_pool(2), otpe.LIF(0.9, threshold=50.0)), (otpe.layers.flatten() >> otpe.layers.dense(2), otpe.LIF(0.9))])  # fmt: skip
     with pytest.raises(AssertionError, match=r"layer 0 is silent and has no bias to raise"):
         scenario_on(net)

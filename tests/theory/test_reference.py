@@ -17,13 +17,13 @@ CASES = [
 ]
 
 
-def test_every_local_rule_is_here():
+def test_the_reference_has_every_local_rule():
     assert set(RULES) == set(LOCAL)
 
 
 @pytest.mark.parametrize("case", CASES, ids=["4 layers", "2 layers", "reset zero", "reset none"])
 @pytest.mark.parametrize("rule", LOCAL)
-def test_gradients(rule, case):
+def test_gradients_equal_the_reference(rule, case):
     assert_live(case)
-    given = [tuple(layer) for layer in otpe.gradients(*case, rule=rule)[1]]
-    assert_same(given, gradients(case, rule))
+    actual = [tuple(layer) for layer in otpe.gradients(*case, rule=rule)[1]]
+    assert_same(actual, gradients(case, rule))
