@@ -157,7 +157,7 @@ def running(process):
 
 HANG_UP = """
 import os, signal
-from otpe.lab.runs import signals
+from otpe.lab import signals
 with signals.caught() as wish:
     os.kill(os.getpid(), signal.SIGHUP)
     print(wish.number)
