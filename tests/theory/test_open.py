@@ -50,7 +50,7 @@ def _id(value):
     """A test id that is equal in every process: it has no memory address of a function."""
     if isinstance(value, np.ndarray):
         return "masked"
-    return value if isinstance(value, str | None) else otpe.losses.named(value).name
+    return value if isinstance(value, str | None) else otpe.losses.as_loss(value).name
 
 
 @pytest.mark.parametrize(("loss", "target", "mask"), LOSSES, ids=lambda value: _id(value))
@@ -61,7 +61,7 @@ def test_every_loss_and_target_is_exact(loss, target, mask):
     expected = autodiff(*case, loss=loss)
     assert_same(otpe.gradients(*case, rule="bptt", loss=loss, chunk=3), expected)
     assert_same(otpe.gradients(*case, rule="rtrl", loss=loss), expected)
-    rule = "f-deep-otpe" if otpe.losses.named(loss).readout == "leaky" else "deep-otpe"
+    rule = "f-deep-otpe" if otpe.losses.as_loss(loss).readout == "leaky" else "deep-otpe"
     whole, steps = (otpe.gradients(*case, rule=rule, loss=loss, form=form) for form in ("whole", "steps"))
     assert_same(steps, whole)
     assert_same(whole[0], expected[0])
