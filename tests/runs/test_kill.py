@@ -36,13 +36,22 @@ def wait_for(condition, process):
 def kill_at_random(folder, number, out, moment):
     """Train until a random moment, then kill the process. Return whether there were checkpoints to resume from."""
     process = start_process(folder, number)
-    saved = moment.random() < 0.7  # otherwise the process may not have come this far
-    wait_for(lambda: checkpoint.newest(out / "checkpoints") if saved else out.exists(), process)
-    time.sleep(moment.uniform(0, 0.3 if saved else 2.0))
+    if moment.random() < 0.7:  # otherwise the process may have no checkpoint yet
+        step = moment.randrange(40, 480, 40)
+        wait_for(lambda: newest_step(out) >= step, process)
+        time.sleep(moment.uniform(0, 0.02))  # the next checkpoint may follow after 5 ms, or be half written
+    else:
+        wait_for(out.exists, process)
+        time.sleep(moment.uniform(0, 2.0))
     process.send_signal(signal.SIGKILL)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == -signal.SIGKILL, errors
     return checkpoint.newest(out / "checkpoints") is not None and not (out / "result.json").exists()
+
+
+def newest_step(out):
+    path = checkpoint.newest(out / "checkpoints")
+    return 0 if path is None else int(path.stem.removeprefix("step-"))
 
 
 def train_to_end(folder):
