@@ -5,10 +5,13 @@
     python benchmarks/versus.py ../old/src src --cases learn_one --rounds 30
     python benchmarks/versus.py ../old/src src --cases offline --batch 128    # gradients of mini-batches, by rule
     python benchmarks/versus.py ../old/src src --cases online --seconds 1     # an optimizer update per time step
+    python benchmarks/versus.py ../old/src src --cases o --batch 128 --loop 50    # on a GPU
 
 Each version has its own process, and only one of them works at a time. A round is a fraction of a second, and
 the order changes from round to round, so that disturbances affect both alike. The result is the median over the
 rounds of new / old, in steps per second, with its quartiles. A step is a time step of a stream or a mini-batch.
+With `--loop`, so many mini-batches with their Adamax updates are one program, and spikes have 8 bits. Otherwise Python
+calls each mini-batch, which on a GPU takes longer than the mini-batch itself.
 """
 
 import argparse
@@ -41,7 +44,7 @@ STEPS = 50  # time steps of a mini-batch
 
 def main() -> None:
     args = arguments()
-    workers = {name: start(src, args.batch) for name, src in (("old", args.old), ("new", args.new))}
+    workers = {name: start(src, args) for name, src in (("old", args.old), ("new", args.new))}
     numbers = {"command": " ".join(["python", *sys.argv]), "rounds": args.rounds, "cases": {}}
     for case in CASES:
         if not case.startswith(args.cases):
@@ -75,15 +78,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=0.5, help="seconds of a round")
     parser.add_argument("--batch", type=int, default=32, help="samples of a mini-batch, offline and online")
+    parser.add_argument("--loop", type=int, default=0, help="mini-batches in one program; 0: one call for each")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
-def start(src: Path, batch: int) -> Any:
+def start(src: Path, args: argparse.Namespace) -> Any:
     if not (src / "otpe").is_dir():
         raise SystemExit(f"{src} contains no otpe, expected the src folder of a version.")
-    environment = {**os.environ, "PYTHONPATH": str(src.resolve())}
-    command = [sys.executable, __file__, "--worker", str(batch)]
+    share = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # two processes share a GPU
+    environment = {**share, **os.environ, "PYTHONPATH": str(src.resolve())}
+    command = [sys.executable, __file__, "--worker", str(args.batch), str(args.loop)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -98,23 +103,23 @@ def quartiles(values: list[float]) -> tuple[float, float, float]:
     return ordered[len(ordered) // 4], ordered[len(ordered) // 2], ordered[3 * len(ordered) // 4]
 
 
-def work(batch: int) -> None:
+def work(batch: int, loop: int) -> None:
     """Run one of the two processes. Each input line requests a round; the answer is its steps per second."""
     rounds: dict[str, Callable[[float], float]] = {}
     for line in sys.stdin:
         case, seconds = line.split()
         if case not in rounds:
-            rounds[case] = measure(batch, *CASES[case])
+            rounds[case] = measure(batch, loop, *CASES[case])
         print(rounds[case](float(seconds)), flush=True)
 
 
-def measure(batch: int, how: str, sizes: tuple[int, ...], *more: str) -> Callable[[float], float]:
+def measure(batch: int, loop: int, how: str, sizes: tuple[int, ...], *more: str) -> Callable[[float], float]:
     if how == "stream":
         return stream()
-    return mini_batches(batch, how, sizes, *more) if more else learner(how, sizes)
+    return mini_batches(batch, loop, how, sizes, *more) if more else learner(how, sizes)
 
 
-def mini_batches(batch: int, mode: str, sizes: tuple[int, ...], rule: str) -> Callable[[float], float]:
+def mini_batches(batch: int, loop: int, mode: str, sizes: tuple[int, ...], rule: str) -> Callable[[float], float]:
     import jax
     import numpy as np
     import optax
@@ -129,18 +134,35 @@ def mini_batches(batch: int, mode: str, sizes: tuple[int, ...], rule: str) -> Ca
     state = optimizer.init(params)
 
     def one() -> None:
-        if mode == "offline":
+        if loop:
+            done = many(params, state, spikes.astype("uint8"))
+        elif mode == "offline":
             done = otpe.gradients(net, params, spikes, labels, rule=rule)
         else:
             done = otpe.online_pass(net, params, state, spikes, labels, rule=rule, optimizer=optimizer)
         jax.block_until_ready(done)
+
+    @jax.jit
+    def many(params: Any, state: Any, spikes: Any) -> Any:
+        def mini_batch(carry: Any, _: None) -> Any:
+            params, state = carry
+            if mode == "online":
+                params, state, _ = otpe.online_pass(
+                    net, params, state, spikes, labels, rule=rule, optimizer=optimizer, precision="tf32"
+                )
+                return (params, state), None
+            _, grads = otpe.gradients(net, params, spikes, labels, rule=rule, precision="tf32")
+            updates, state = optimizer.update(grads, state, params)
+            return (optax.apply_updates(params, updates), state), None
+
+        return jax.lax.scan(mini_batch, (params, state), length=loop)[0]
 
     def measured(seconds: float) -> float:
         one()
         began, steps = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
             one()
-            steps += 1
+            steps += loop or 1
         return steps / (time.perf_counter() - began)
 
     return measured
@@ -190,4 +212,4 @@ def stream() -> Callable[[float], float]:
 
 
 if __name__ == "__main__":
-    work(int(sys.argv[2])) if sys.argv[1:2] == ["--worker"] else main()
+    work(int(sys.argv[2]), int(sys.argv[3])) if sys.argv[1:2] == ["--worker"] else main()
