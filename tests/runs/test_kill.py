@@ -45,7 +45,8 @@ def kill_at_random(folder, number, out, moment):
         time.sleep(moment.uniform(0, 2.0))
     process.send_signal(signal.SIGKILL)
     errors = process.communicate(timeout=60)[1]
-    assert process.returncode == -signal.SIGKILL, errors
+    # The last run may have ended before the signal came: after it, the process has nothing more to do.
+    assert process.returncode in (-signal.SIGKILL, 0), errors
     return checkpoint.newest(out / "checkpoints") is not None and not (out / "result.json").exists()
 
 
