@@ -15,6 +15,7 @@ calls each mini-batch, which on a GPU takes longer than the mini-batch itself.
 """
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -195,8 +196,12 @@ def learner(how: str, sizes: tuple[int, ...]) -> Callable[[float], float]:
 
 def stream() -> Callable[[float], float]:
     """Run `otpe stream t-randman`. Its reported time excludes compilation."""
-    from otpe.lab.settings import StreamConfig
-    from otpe.stream.session import run
+    try:
+        from otpe.lab.settings import StreamConfig
+        from otpe.stream.session import run
+    except ModuleNotFoundError:  # versions before otpe.lab
+        settings, command = map(importlib.import_module, ("otpe.stream.command.config", "otpe.stream.command.run"))
+        StreamConfig, run = settings.StreamConfig, command.run
 
     def measured(seconds: float) -> float:
         with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
