@@ -3,7 +3,7 @@
 from otpe.rulebook.approx import Approx
 from otpe.rulebook.bptt import Bptt
 from otpe.rulebook.choose import stepper
-from otpe.rulebook.named import rule, rules
+from otpe.rulebook.named_rules import rule, rules
 from otpe.rulebook.ostl import Ostl
 from otpe.rulebook.otpe import Otpe
 from otpe.rulebook.ottt import Ottt

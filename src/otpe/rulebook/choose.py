@@ -12,7 +12,7 @@ from otpe.layers import WeightRows
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import stages
-from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.named_rules import rule_and_loss
 from otpe.rulebook.rule import NonLocal, Rule, StepForm, WholeSequence
 from otpe.rulebook.steps import Stepper
 from otpe.rulebook.traces import FactoredTraces, InputTraces, NoTraces, Place, Traces, WeightTraces

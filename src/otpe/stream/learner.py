@@ -27,7 +27,7 @@ from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
-from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.named_rules import rule_and_loss
 from otpe.stream import described, inputs, programs
 from otpe.stream.cell import Cell, Program
 from otpe.stream.inputs import Waiting

@@ -15,7 +15,7 @@ from otpe.losses import Loss, LossChoice, is_timed
 from otpe.networks import Network
 from otpe.rulebook import Rule, whole
 from otpe.rulebook.choose import TraceChoice, stepper
-from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.named_rules import rule_and_loss
 
 Form = Literal["whole", "steps"]
 MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks, and each chunk is computed twice

@@ -16,7 +16,7 @@ from otpe.losses import Loss, LossChoice, is_timed
 from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.choose import TraceChoice, stepper
-from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.named_rules import rule_and_loss
 from otpe.rulebook.rule import StepForm
 from otpe.training.optimizer import ByValue
 

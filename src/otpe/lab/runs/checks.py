@@ -20,7 +20,7 @@ from otpe.lab.runs.optimizers import check_optimizer
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.networks import Network
 from otpe.rulebook import Rule
-from otpe.rulebook.named import rule_and_loss
+from otpe.rulebook.named_rules import rule_and_loss
 from otpe.surrogates import Surrogate, arctan, fast_sigmoid, gaussian, superspike, triangular
 
 KINDS = ("lif", "cuba", "adaptive")
