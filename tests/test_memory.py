@@ -10,7 +10,7 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli, memory
 from otpe.datasets import from_arrays, manifolds
-from otpe.lab.runs import checks, loop, task, train
+from otpe.lab.runs import build_network, check_settings, loop, task, train
 from otpe.lab.settings import BenchConfig, TrainConfig
 from otpe.stream import worlds
 from otpe.stream.prequential import Prequential
@@ -161,9 +161,9 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
     config = replace(TINY, hidden=(32,), batch=64, time_steps=40, seeds=seeds, valid_samples=64, **change)
     counted = []
     monkeypatch.setattr(memory, "check_fits", lambda what, needed, *_: counted.append(needed))
-    rule = checks.checked(config)
+    rule = check_settings.checked(config)
     splits = train._splits(config, rule)
-    net = checks.network(config, splits.train.units, 3)
+    net = build_network.network(config, splits.train.units, 3)
     exam = loop.Exam(0, 1, config.batch)
     recipe = train._recipe(config, rule, net, exam)
     networks = train._networks(config, splits)

@@ -8,7 +8,7 @@ import three_recordings
 from reproductions import RANDMAN
 
 from otpe.lab.paper import reproduce as reproduction
-from otpe.lab.runs import checks, folder, guards, task
+from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import ReproduceConfig
 
@@ -17,7 +17,7 @@ class FakeRun(Run):
     """Stands for a run: opens its folder as a run does, and writes made-up results for its settings."""
 
     def __init__(self, run_log, config):
-        self.ran, self.config = run_log, checks.plain(config)
+        self.ran, self.config = run_log, check_settings.plain(config)
         self.folder = folder.opened(self.config, ["stand"], folder.identity(self.config))
 
     def compile(self):

@@ -8,7 +8,7 @@ import pytest
 from otpe.lab.paper import published, scale
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.plan import Plan, coarser
-from otpe.lab.runs import checks
+from otpe.lab.runs import check_settings
 from otpe.lab.settings import PAPER_LEAK, ReproduceConfig, TrainConfig
 
 SCALES = {each.name: each for each in (scale.FULL, scale.FINE, scale.QUICK)}
@@ -41,7 +41,7 @@ def test_a_name_means_the_same_run_in_all_items(plan):
 def test_every_run_has_valid_settings(plan):
     for item in ITEMS.values():
         for run in item.needs(plan):
-            checks.checked(run.config)
+            check_settings.checked(run.config)
             assert run.config.out is None
             assert (run.config.precision, run.config.checkpoint_seconds) == ("tf32", 7)
             assert (run.config.dataset == "shd") == (run.config.root == Path("digits")) == item.digits

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from otpe.datasets import named
+from otpe.datasets import registry
 from otpe.lab.report import finder, sections
 from otpe.lab.settings import TrainConfig
 
@@ -94,7 +94,7 @@ def test_user_parts_are_named_instead_of_a_command(runs):
     assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
     runs.train("run", dataset="mine")
     assert only(runs).section.command == ""
-    assert named.NAMES == sections.KNOWN
+    assert registry.NAMES == sections.KNOWN
 
 
 def test_a_stopped_run_is_shown_as_unfinished(runs):

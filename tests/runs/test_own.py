@@ -14,7 +14,7 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli
 from otpe.lab.report import finder
-from otpe.lab.runs import checks
+from otpe.lab.runs import build_network
 from otpe.lab.studies.landscapes import prepared_landscape
 
 MEMBRANE = otpe.network(
@@ -31,7 +31,7 @@ def stretched(logits, target):
 
 
 def test_dense_networks_from_settings_equal_otpe_dense():
-    assert checks.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
+    assert build_network.network(TINY, 8, 3) == otpe.dense([8, 6, 3], leak=TINY.leak, threshold=0.3)
 
 
 def test_settings_describe_every_kind_of_network():
@@ -41,21 +41,21 @@ def test_settings_describe_every_kind_of_network():
         TINY, neuron="cuba", leak=0.5, leak_to=0.8, current_leak=0.6, learn_leak="neuron", learn_current_leak="layer"
     )
     expected = [otpe.CubaLIF(leak, 0.6, **common, learn_leak="neuron", learn_current_leak=True) for leak in leaks]
-    assert checks.network(cuba, 8, 3).neurons == (*expected,)
+    assert build_network.network(cuba, 8, 3).neurons == (*expected,)
     adaptive = replace(
         TINY, neuron="adaptive", leak=0.5, adaptation_leak=0.9, adaptation_strength=2.0, readout="integrator"
     )
     adaptive = replace(adaptive, learn_leak="layer")
     expected = (otpe.AdaptiveLIF(0.5, 0.9, 2.0, **common, learn_leak=True), otpe.LeakyIntegrator(0.5, learn_leak=True))
-    assert checks.network(adaptive, 8, 3).neurons == expected
+    assert build_network.network(adaptive, 8, 3).neurons == expected
     conv = replace(TINY, conv=(4, 5), conv_kernel=5, conv_stride=2, conv_pool=2)
-    assert [layer.out_shape for layer in checks.network(conv, (2, 34, 34), 3).layers] == [
+    assert [layer.out_shape for layer in build_network.network(conv, (2, 34, 34), 3).layers] == [
         (4, 17, 17),
         (5, 4, 4),
         (6,),
         (3,),
     ]
-    assert checks.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
+    assert build_network.network(replace(TINY, hidden=()), (2, 3, 3), 3).layers[0].in_shape == (18,)
 
 
 def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
@@ -66,7 +66,7 @@ def test_a_convolutional_network_from_settings_is_loaded_again(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # membranes are not rates, so no layer counts as silent
         result = otpe.train(config, data=splits())
-    assert result.net == checks.network(config, SHAPE, 3)
+    assert result.net == build_network.network(config, SHAPE, 3)
     again = otpe.load(tmp_path / "a")
     assert again.net == result.net
     jax.tree.map(np.testing.assert_array_equal, again.params, result.params)

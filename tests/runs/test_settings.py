@@ -18,7 +18,7 @@ import otpe
 from otpe import cli, networks
 from otpe.datasets import SpikeBatch, from_arrays
 from otpe.lab import settings
-from otpe.lab.runs import checks
+from otpe.lab.runs import check_settings
 
 SMALL = arguments(TINY)  # for messages that need the data
 BAD = [
@@ -103,7 +103,8 @@ BAD = [
     ([*SMALL, "--out", "a-file/below"], r"out is 'a-file/below', which cannot be made: Not a directory"),
 ]  # fmt: skip
 BAD += [
-    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0") for name in checks.COUNTS
+    ([f"--{name.replace('_', '-')}", "0"], f"{name} is 0, expected a whole number above 0")
+    for name in check_settings.COUNTS
 ]
 
 

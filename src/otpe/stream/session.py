@@ -20,7 +20,7 @@ from otpe.lab import signals, verbs
 from otpe.lab.records import FORMAT
 from otpe.lab.report.content import to_json
 from otpe.lab.report.sections import of_stream
-from otpe.lab.runs import checkpoint, checks, folder, guards
+from otpe.lab.runs import check_settings, checkpoint, folder, guards
 from otpe.lab.runs.folder import Folder
 from otpe.lab.settings import FREE_OF_STREAM, StreamConfig
 from otpe.stream import display, saved, setup
@@ -67,7 +67,7 @@ def prepared(config: StreamConfig) -> "Run":
     """Check everything, open the source, and make or open the folder. All bad input is told here."""
     if not isinstance(config, StreamConfig):
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.StreamConfig(source=..., ...).")
-    config = checks.plain(cast(Any, config))
+    config = check_settings.plain(cast(Any, config))
     setup.checked(config)
     line = display.Line()
     source = setup.source(config, lambda text: line.say(f"otpe: warning: {text}"))

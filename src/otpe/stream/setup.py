@@ -16,8 +16,8 @@ from typing import IO, Any
 from otpe import check
 from otpe.datasets import Binning, randman
 from otpe.datasets.heidelberg import ENDINGS
-from otpe.datasets.named import ENCODINGS
-from otpe.lab.runs import checks, saved_weights
+from otpe.datasets.registry import ENCODINGS
+from otpe.lab.runs import build_network, check_settings, saved_weights
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.optimizers import OPTIMIZERS, check_optimizer
 from otpe.lab.settings import StreamConfig, TrainConfig
@@ -47,7 +47,7 @@ USED_BY = {
     **dict.fromkeys(("dt", "binary", "pool", "on_bad"), ("recordings", *EVENTS)),
     "changes": ("randman", "recordings"),
 }
-NETWORK = tuple(name for name in checks.NETWORK if not name.startswith("conv"))
+NETWORK = tuple(name for name in build_network.NETWORK if not name.startswith("conv"))
 LOSS = ("loss", "rate", "rate_weight")
 
 
@@ -73,7 +73,7 @@ def kind(config: StreamConfig) -> str:
 
 def checked(config: StreamConfig) -> None:
     """Do the settings make sense, and do they go together? Those of the network are asked when it is made."""
-    checks.check_choices(config)
+    check_settings.check_choices(config)
     which = kind(config)
     for field in fields(config):
         value, users = getattr(config, field.name), USED_BY.get(field.name, WORDS)
@@ -96,7 +96,7 @@ def checked(config: StreamConfig) -> None:
     named_rule(config.rule)
     shared = _as_train(config)
     check_optimizer(shared)
-    checks.check_loss(shared)
+    check_settings.check_loss(shared)
 
 
 def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
@@ -120,7 +120,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
 def _network(config: StreamConfig, width: int, classes: int) -> tuple[Network, Any]:
     """The network, and weights where there are any."""
     if config.start is None:
-        return checks.network(_as_train(config), width, classes), None
+        return build_network.network(_as_train(config), width, classes), None
     for name in NETWORK:
         if getattr(config, name) != getattr(StreamConfig, name):
             raise ValueError(

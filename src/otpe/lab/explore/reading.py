@@ -14,7 +14,7 @@ from otpe.datasets.download import SOURCES
 from otpe.datasets.events import Events
 from otpe.datasets.frames import blocks, grid, pooled
 from otpe.datasets.heidelberg import axes_of
-from otpe.datasets.named import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
+from otpe.datasets.registry import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
 from otpe.lab.settings import DataConfig
 
 USED_BY = {

@@ -10,7 +10,7 @@ from otpe.lab.bench import bench
 from otpe.lab.paper import accuracy_tables, cosines, published
 from otpe.lab.paper.finished import Finished
 from otpe.lab.paper.plan import Plan, Planned
-from otpe.lab.runs import checks, saved_weights
+from otpe.lab.runs import build_network, saved_weights
 from otpe.lab.runs.task import Splits
 from otpe.lab.settings import TrainConfig
 from otpe.lab.studies import landscapes
@@ -24,7 +24,7 @@ def landscape_section(
     """From the weights that the runs kept; all arrays go to landscape.npz."""
     if not runs.get(landscapes.REFERENCE):
         return {"lead": "There is no run by BPTT, whose plane it is."}
-    net = checks.network(config, splits.train.units, len(splits.train.names))
+    net = build_network.network(config, splits.train.units, len(splits.train.names))
     batch = landscapes.validation(config, splits, LANDSCAPE_SAMPLES)
     try:
         kept = {rule: saved_weights.read_snapshot(run.path, net) for rule, run in runs.items() if run}

@@ -28,7 +28,7 @@ from otpe.lab.progress import SharedBar
 from otpe.lab.report import sections
 from otpe.lab.report.content import Section, from_json, to_json
 from otpe.lab.report.page import report
-from otpe.lab.runs import checks, folder, guards, task
+from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.custom import Own
 from otpe.lab.runs.folder import RUNS
 from otpe.lab.runs.task import Splits
@@ -96,7 +96,7 @@ OFFICIAL = "Spiking Heidelberg Digits"
 
 def reproduce(config: ReproduceConfig) -> Path:
     """Make these items of the paper, and return the report. What is finished already is not run again."""
-    checks.check_kind(config, ReproduceConfig)
+    check_settings.check_kind(config, ReproduceConfig)
     return prepared_reproduction(config)()
 
 
@@ -168,7 +168,7 @@ class Reproduction:
         found = finished.read(out)
         if found is None:
             return prepared(config, Own(data=self._splits(config)))
-        mine = folder.identity(checks.plain(config))
+        mine = folder.identity(check_settings.plain(config))
         if config.dataset == "shd":  # other recordings may lie there by now; manifolds follow from the settings
             mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
         folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
@@ -234,7 +234,7 @@ class Reproduction:
 
     def _splits(self, config: TrainConfig) -> Splits:
         """Made once for all runs that share them."""
-        key = tuple((name, getattr(config, name)) for name in ("dataset", *checks.USED_BY))
+        key = tuple((name, getattr(config, name)) for name in ("dataset", *check_settings.USED_BY))
         with self.making:
             if key not in self.made:
                 self.made[key] = task.named(config)
@@ -252,7 +252,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
     left_out = [name for name, item in items.items() if item.digits and missing]
     for item in items.values():
         for run in item.needs(plan):
-            checks.checked(run.config)
+            check_settings.checked(run.config)
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
     files.make_folder(out)
     folder.check_strangers(out, "reproduction")
@@ -311,7 +311,7 @@ def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
     shared = {
         name: value
         for name, value in each[0].items()
-        if all(other[name] == value for other in each) and data in checks.USED_BY.get(name, (data,))
+        if all(other[name] == value for other in each) and data in check_settings.USED_BY.get(name, (data,))
     }
     return {**shared, "runs": [run.name for run in needed]}
 

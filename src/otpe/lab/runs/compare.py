@@ -16,7 +16,7 @@ from otpe import check, files, tables
 from otpe.lab.records import read_json
 from otpe.lab.report import content, sections, words
 from otpe.lab.report.look import shown
-from otpe.lab.runs import checks, folder, guards, saved_weights, task
+from otpe.lab.runs import check_settings, folder, guards, saved_weights, task
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import Result, numbers
@@ -47,7 +47,7 @@ def compare(
     matplotlib, curves.png. Rules that cannot learn online are left out there, and runs that diverge. Otherwise as
     `otpe.train`.
     """
-    checks.check_kind(config, CompareConfig)
+    check_settings.check_kind(config, CompareConfig)
     config, own = with_own(task.of_own(config, data), data, rules, net, loss, optimizer)
     return prepared_comparison(config, own)()
 
@@ -56,7 +56,7 @@ def with_own(
     config: Any, data: Any, rules: Any, net: Any, loss: LossChoice, optimizer: Any = None
 ) -> tuple[Any, owned.Own]:
     """Settings with the names of the rules and the loss that are handed over beside them."""
-    checks.check_rule_names("rules", config.rules)
+    check_settings.check_rule_names("rules", config.rules)
     config, own_rules = owned.with_rules(config, rules)
     config, function = owned.with_loss(config, loss)
     return config, owned.Own(data=data, rules=own_rules, net=net, loss=function, optimizer=optimizer)
@@ -130,8 +130,8 @@ class Comparison:
 
 def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, verb: str = "compare") -> Comparison:
     """Check everything, and make or open the folder. All bad input is told here. `verb`: whose comparison it is."""
-    checks.check_kind(config, CompareConfig)
-    config = checks.plain(config)
+    check_settings.check_kind(config, CompareConfig)
+    config = check_settings.plain(config)
     own = owned.going_on(config, own)
     runs, left_out = planned(config, own)
     if own.data is None:
@@ -178,7 +178,7 @@ def _in(where: Path, run: TrainConfig) -> TrainConfig:
 def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[TrainConfig], list[str]]:
     """The settings of every run, found in order, and what is left out."""
     for what, given in (("rules", config.rules), ("modes", config.modes)):
-        checks.check_rule_names(what, given)
+        check_settings.check_rule_names(what, given)
     own_names = tuple(rule.name for rule in own.rules)
     names = (*rule_names(), *own_names) if "all" in config.rules else config.rules
     for what, given in (("rules", names), ("modes", config.modes)):
@@ -196,7 +196,7 @@ def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[Tr
         if "online" not in config.modes and value != getattr(CompareConfig, name):
             raise ValueError(f"{name} is {value!r}, which is for mode 'online', but modes is {config.modes!r}.")
     for run in runs:
-        checks.checked(run, own)
+        check_settings.checked(run, own)
     return runs, left_out
 
 

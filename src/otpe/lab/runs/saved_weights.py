@@ -12,7 +12,7 @@ import numpy as np
 
 from otpe import check, contents, files, storage, tensors
 from otpe.lab.records import read_training
-from otpe.lab.runs import checkpoint, checks, folder
+from otpe.lab.runs import build_network, checkpoint, folder
 from otpe.lab.runs.custom import Own, stored_net
 from otpe.lab.runs.results import Result, from_json
 from otpe.lab.runs.results import read as read_result
@@ -82,10 +82,10 @@ def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
         config = folder.stored(TrainConfig, where)
         if "data_shape" in about:
             said = contents.typed(about, {"data_shape": list[int], "data_classes": int})
-            return checks.network(config, tuple(said["data_shape"]), said["data_classes"])
+            return build_network.network(config, tuple(said["data_shape"]), said["data_classes"])
         last = len(config.hidden)  # a run of an earlier version, which had dense layers only
         inputs, classes = arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2]
-        return checks.network(config, inputs, classes)
+        return build_network.network(config, inputs, classes)
 
 
 # --------------------

@@ -16,9 +16,9 @@ from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
 from otpe.datasets.dataset import shape_of
 from otpe.datasets.frames import FrameSet, pooled
 from otpe.datasets.heidelberg import Split
-from otpe.datasets.named import DRAWN, ENCODINGS, NAMES, SHAPES
-from otpe.lab.runs import checks
-from otpe.lab.runs.checks import Config, binning, recorded_shape, shapes
+from otpe.datasets.registry import DRAWN, ENCODINGS, NAMES, SHAPES
+from otpe.lab.runs import check_settings
+from otpe.lab.runs.check_settings import Config, binning, recorded_shape, shapes
 from otpe.lab.runs.custom import Own
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.networks import Network
@@ -178,9 +178,9 @@ def expected_shape(config: Settings) -> Shape:
         units = config.units or 50
         return Shape(config.time_steps, units, config.classes, (units,))
     if config.dataset == SHAPES:
-        data = checks.shapes(config)
+        data = check_settings.shapes(config)
         return Shape(data.steps, data.units, len(data.names), data.shape)
-    axes = pooled(checks.recorded_shape(config), config.pool)
+    axes = pooled(check_settings.recorded_shape(config), config.pool)
     return Shape(config.bins or 1, prod(axes), 1, axes)
 
 

@@ -20,7 +20,7 @@ from otpe import check, contents, files
 from otpe.datasets.dataset import shape_of
 from otpe.lab import signals
 from otpe.lab.progress import Bar
-from otpe.lab.runs import checkpoint, checks, folder, guards, loop, results, saved_weights, task
+from otpe.lab.runs import build_network, check_settings, checkpoint, folder, guards, loop, results, saved_weights, task
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.custom import Own
 from otpe.lab.runs.folder import Folder
@@ -290,7 +290,7 @@ def train(
       FloatingPointError: weights or loss are not finite any more.
       KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
-    checks.check_kind(config, TrainConfig)
+    check_settings.check_kind(config, TrainConfig)
     config, rules = owned.with_rule(task.of_own(config, data), rule)
     config, function = owned.with_loss(config, loss)
     if isinstance(start, str | Path):
@@ -305,8 +305,8 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     `may_grow`: may a run that is there go on with more steps than it had?
     """
     own = owned.going_on(config, own)
-    chosen = checks.checked(config, own)
-    config = checks.plain(config)
+    chosen = check_settings.checked(config, own)
+    config = check_settings.plain(config)
     if config.tensorboard:
         check_tensorboard()
     splits = _splits(config, chosen, own)
@@ -340,7 +340,7 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
 def network_of(config: Settings, splits: Splits, own: Own) -> Network:
     """The network of these settings or the user's own, if it takes the data."""
     inputs, classes = shape_of(splits.train), len(splits.train.names)
-    network = checks.network(config, inputs, classes) if own.net is None else own.net
+    network = build_network.network(config, inputs, classes) if own.net is None else own.net
     check_fit(network, splits)
     return network
 
@@ -364,7 +364,7 @@ def check_size(
     """Refuse what cannot fit into memory. A finished run is only read, perhaps on a smaller machine."""
     if config.resume and config.out is not None and os.path.exists(Path(config.out) / "result.json"):
         return
-    net = checks.network(config, shape.axes, shape.classes) if own.net is None else own.net
+    net = build_network.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
     optimizer = named_optimizer(config)[0] if own.optimizer is None else own.optimizer
     check.optimizer(optimizer)
@@ -417,7 +417,7 @@ def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own 
         stride=loop.longest_stride(math.gcd(config.eval_every, config.steps, config.snapshots)),
         traces=config.traces,
         exam=exam,
-        align=checks.aligned(config, own),
+        align=check_settings.aligned(config, own),
     )
 
 

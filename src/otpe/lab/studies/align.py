@@ -8,7 +8,7 @@ import numpy as np
 
 from otpe.lab.report import words
 from otpe.lab.report.content import Bar, Bars, Figure, Line, Lines, Section, Table
-from otpe.lab.runs import checks, task
+from otpe.lab.runs import check_settings, task
 from otpe.lab.runs.compare import with_own
 from otpe.lab.runs.custom import NONE, Own
 from otpe.lab.runs.results import Result
@@ -46,7 +46,7 @@ def align(
 
     `data`, `rules`, `net` and `loss` as in `otpe.compare`.
     """
-    checks.check_kind(config, AlignConfig)
+    check_settings.check_kind(config, AlignConfig)
     config, own = with_own(task.of_own(config, data), data, rules, net, loss)
     result = prepared_align(config, own)()
     written(config, result)

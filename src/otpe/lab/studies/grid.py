@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from otpe import check, files
-from otpe.lab.runs import checks, compare
+from otpe.lab.runs import build_network, check_settings, compare
 from otpe.lab.runs.custom import NONE, Own
 from otpe.lab.settings import FREE, CompareConfig, SweepConfig, TrainConfig
 
@@ -85,7 +85,7 @@ def points(config: SweepConfig, own: Own = NONE) -> tuple[list[Point], list[str]
         there = _settings(config, at)
         runs, left_out = compare.planned(there, own)
         if own.net is None:
-            checks.check_network(there)
+            build_network.check_network(there)
         made += [Point(at, run) for run in runs]
     order = {key: i for i, key in enumerate(dict.fromkeys(map(data_key, made)))}
     return sorted(made, key=lambda point: order[data_key(point)]), left_out
@@ -96,7 +96,7 @@ def data_key(point: Point) -> tuple[Any, ...]:
     return tuple(getattr(point.run, name) for name in DATA)
 
 
-DATA = ("dataset", *(name for name in checks.USED_BY if not name.endswith("_samples")))
+DATA = ("dataset", *(name for name in check_settings.USED_BY if not name.endswith("_samples")))
 
 
 def spans_a_decade(values: Sequence[Any]) -> bool:
@@ -157,7 +157,7 @@ def _check_together(config: SweepConfig, found: Axes, own: Own) -> None:
     for name in found:
         if own.data is not None and name in DATA:
             raise ValueError(f"over has {name}, but the data is your own, which does not depend on it.")
-        if own.net is not None and name in (*checks.NETWORK, *SHAPE):
+        if own.net is not None and name in (*build_network.NETWORK, *SHAPE):
             raise ValueError(f"over has {name}, but the network is your own, which does not depend on it.")
         if own.loss is not None and name == "loss":
             raise ValueError("over has loss, but the loss is your own. Leave one of them out.")

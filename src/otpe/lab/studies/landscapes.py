@@ -14,12 +14,12 @@ from otpe import check, files, memory
 from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frames import FrameSet
-from otpe.datasets.named import DRAWN
+from otpe.datasets.registry import DRAWN
 from otpe.engine import Backend, Precision
 from otpe.lab.report import words
 from otpe.lab.report.content import Contours, Figure, Line, Lines, Path, Section, Table
 from otpe.lab.report.look import shown
-from otpe.lab.runs import checks, compare, guards, saved_weights, task
+from otpe.lab.runs import build_network, check_settings, compare, guards, saved_weights, task
 from otpe.lab.runs.compare import Comparison
 from otpe.lab.runs.custom import Own
 from otpe.lab.runs.task import Splits
@@ -175,7 +175,7 @@ def prepared_landscape(
 
     `data`, `rules`, `net` and `loss` as in `otpe.compare`.
     """
-    checks.check_kind(config, LandscapeConfig)
+    check_settings.check_kind(config, LandscapeConfig)
     config, own = compare.with_own(task.of_own(config, data), data, rules, net, loss)
     for name in ("snapshots", "loss_samples", "grid"):
         check.count(name, getattr(config, name))
@@ -196,7 +196,7 @@ def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
         memory.check_fits("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
-    net = checks.network(config, shape.axes, shape.classes) if own.net is None else own.net
+    net = build_network.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
     kept = config.steps // config.snapshots + 1
     given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}

@@ -13,7 +13,7 @@ import numpy as np
 
 from otpe import check, contents, files
 from otpe.lab import signals
-from otpe.lab.runs import checks, folder, guards, task
+from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.compare import with_own
 from otpe.lab.runs.custom import NONE, Own, going_on
 from otpe.lab.runs.folder import Folder
@@ -47,7 +47,7 @@ def sweep(
     The folder has a run folder for each point, sweep.json with every point, and a section for the report. Runs that
     diverge are recorded as such. Otherwise as `otpe.train`.
     """
-    checks.check_kind(config, SweepConfig)
+    check_settings.check_kind(config, SweepConfig)
     config, own = with_own(task.of_own(config, data), data, rules, net, loss)
     return prepared_sweep(config, own)()
 
@@ -114,8 +114,8 @@ class Sweep:
 
 def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
     """Check everything, and make or open the folder. All bad input is told here."""
-    checks.check_kind(config, SweepConfig)
-    config = checks.plain(config)
+    check_settings.check_kind(config, SweepConfig)
+    config = check_settings.plain(config)
     own = going_on(config, own)
     points, left_out = grid.points(config, own)
     for point in points if own.data is None else ():
