@@ -126,7 +126,7 @@ def of_jax():
     import otpe
     from otpe.stream.page.live_state import Live
     from otpe.stream.prequential import Prequential, blocks
-    from otpe.stream.steps import Step
+    from otpe.stream.time_steps import Step
 
     learner = otpe.StreamLearner(otpe.dense([50, 128, 128, 10]), rule="otpe", optimizer=optax.adam(1e-4), seed=0)
     rng, size = np.random.default_rng(0), 16

@@ -4,7 +4,7 @@ import numpy as np
 
 from otpe.stream.learner import Learned
 from otpe.stream.prequential import Block
-from otpe.stream.steps import Step
+from otpe.stream.time_steps import Step
 
 
 def block(size, sizes=(6, 4, 3), first=0, right=0.5, labelled=1.0, rng=None):

@@ -12,7 +12,7 @@ from otpe.lab.runs import checkpoint
 from otpe.lab.settings import StreamConfig
 from otpe.stream.learner import KIND
 from otpe.stream.sources import lines
-from otpe.stream.steps import Binner
+from otpe.stream.time_steps import Binner
 
 UNITS, CLASSES = 12, 4
 SHAPE = ["--units", str(UNITS), "--classes", str(CLASSES)]

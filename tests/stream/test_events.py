@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from otpe.datasets import Binning
 from otpe.datasets.events import assemble, flat
 from otpe.datasets.frames import frames
-from otpe.stream.steps import RESET, Bad, Binner
+from otpe.stream.time_steps import RESET, Bad, Binner
 
 EVENTS = [(0.001, 3), (0.0099, 3, 1), (0.02, 0), (0.049, 4, 2)]
 

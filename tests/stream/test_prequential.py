@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import otpe
 from otpe.stream.learner import Learned, StreamLearner
 from otpe.stream.prequential import Prequential, blocks, decide, evaluate
-from otpe.stream.steps import Step
+from otpe.stream.time_steps import Step
 
 CLASSES = 3
 numbers = st.integers(-1, CLASSES - 1)

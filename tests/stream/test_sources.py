@@ -13,7 +13,7 @@ import tiny_events
 from otpe.datasets import Binning
 from otpe.datasets.heidelberg import load
 from otpe.stream.sources import iterate, lines, recordings
-from otpe.stream.steps import RESET, Bad, Binner, Step
+from otpe.stream.time_steps import RESET, Bad, Binner, Step
 
 # Recordings
 

@@ -20,7 +20,7 @@ from otpe import cli
 from otpe.datasets import Binning
 from otpe.lab.report import finder
 from otpe.lab.runs import checkpoint, saved_weights
-from otpe.stream import saved, setup, worlds
+from otpe.stream import saved, sources, worlds
 from otpe.stream.prequential import evaluate
 from otpe.stream.session import run
 from otpe.stream.sources import recordings
@@ -107,7 +107,7 @@ def test_a_stream_of_recordings(out, tmp_path):
 
 
 def test_a_stream_of_randman(out, monkeypatch):
-    monkeypatch.setattr(setup, "randman", made_up_randman)
+    monkeypatch.setattr(sources, "randman", made_up_randman)
     data = made_up_randman("rate", units=UNITS, classes=CLASSES, dims=1, alpha=2.0, steps=7, seed=3)
     options = {"dims": 1, "alpha": 2.0, "time_steps": 7, "manifolds": 3}
     result = run(config("r-randman", out, **options, steps=50, seed=5))
@@ -245,7 +245,7 @@ def test_bad_input_is_refused_with_a_sentence(args, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some.csv").write_text("0.1,2,3\n")
     os.mkfifo(tmp_path / "pipe.csv")
-    monkeypatch.setattr(setup, "randman", made_up_randman)
+    monkeypatch.setattr(sources, "randman", made_up_randman)
     assert cli.main(["stream", *args]) == 2
     output = capsys.readouterr().err
     assert re.search(message, output), output

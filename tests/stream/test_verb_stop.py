@@ -19,12 +19,12 @@ from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, kn
 import otpe
 from otpe import cli, files, tensors
 from otpe.lab.runs import checkpoint, folder
-from otpe.stream import saved, setup
+from otpe.stream import saved, sources
 from otpe.stream.prequential import Prequential, evaluate
 from otpe.stream.saved import Meter
 from otpe.stream.session import prepared, run
 from otpe.stream.sources import lines
-from otpe.stream.steps import Binner
+from otpe.stream.time_steps import Binner
 
 
 def result(out):
@@ -46,7 +46,7 @@ def settings_of(which, path):
 
 @pytest.mark.parametrize("which", ["text", "recordings", "randman"])
 def test_a_stopped_and_resumed_stream_gives_the_same_bits(which, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(setup, "randman", made_up_randman)
+    monkeypatch.setattr(sources, "randman", made_up_randman)
     settings, whole = settings_of(which, tmp_path), tmp_path / "whole"
     score = run(replace(settings, out=whole)).score
     for blocks in (9, 5):
@@ -153,7 +153,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
 
 @pytest.mark.parametrize("grace", [60, -1])
 def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed, monkeypatch):
-    monkeypatch.setattr("otpe.stream.setup.GRACE", grace)
+    monkeypatch.setattr("otpe.stream.standard_input.GRACE", grace)
     rows = list(events())
     typed("".join(rows))
     with pytest.raises(KeyboardInterrupt) as stopped:
@@ -188,8 +188,8 @@ def test_standard_input_gives_the_same_as_a_file(out, typed, file):
 
 
 def test_lines_that_are_too_long_or_incomplete_are_counted(out, typed, monkeypatch):
-    monkeypatch.setattr("otpe.stream.sources.LONGEST", 64)
-    monkeypatch.setattr("otpe.stream.setup.PIECE", 32)
+    monkeypatch.setattr("otpe.stream.event_lines.LONGEST", 64)
+    monkeypatch.setattr("otpe.stream.standard_input.PIECE", 32)
     typed("0.01,3,1\n" + "9" * 300 + "\n" + "x" * 64 + "0.05,1,2\n0.02,4,1\n0.0")
     result = run(config("-", out))
     assert result.place.skipped == {"line": 2, "cut": 1}
@@ -206,7 +206,7 @@ def test_a_read_error_of_standard_input_ends_with_a_sentence(out, typed, monkeyp
             raise OSError(errno.EIO, "Input/output error")
         return content
 
-    monkeypatch.setattr("otpe.stream.setup.os.read", broken)
+    monkeypatch.setattr("otpe.stream.standard_input.os.read", broken)
     assert cli.main(["stream", "-", *SHAPE, *NET, "--out", str(out)]) == 1
     assert "Input/output error. Go on with: otpe stream --resume --out" in capsys.readouterr().err
     assert known(out)[1]["stream"]["place"]["steps"] == 7

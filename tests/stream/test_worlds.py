@@ -8,7 +8,7 @@ import tiny_events
 
 import otpe
 from otpe.stream import sources, worlds
-from otpe.stream.steps import Step
+from otpe.stream.time_steps import Step
 
 
 def sequences(labels, length=3, units=4):

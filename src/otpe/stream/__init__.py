@@ -1,20 +1,22 @@
 """Learning from endless streams, one time step at a time.
 
-learner.py    `otpe.StreamLearner`
-programs.py   what it runs on the device
-late.py       steps that wait for their label
-inputs.py     what comes from a stream, looked at first
-described.py  networks and optimizers in words, for saved learners
+learner.py         `otpe.StreamLearner`
+cell.py            its state on the device, replaced as a whole
+programs.py        the programs that run on the device
+inputs.py          checks of its input; steps that wait for their label
+described.py       optimizers as plain JSON, for saved learners
 
-steps.py      a time step, and what becomes of input that cannot be used
-events.py     events to time steps
-lines.py      events from CSV and JSON lines
-sources.py    where steps come from: recordings, text, Python
-worlds.py     worlds that change
+time_steps.py      events to time steps, and what to do with unusable input
+event_lines.py     events from CSV and JSON lines
+standard_input.py  lines of standard input
+sources.py         where steps come from: recordings, text, Python
+worlds.py          worlds that change
 
-score.py      accuracy along a stream
-prequential.py  predict, then learn
+prequential.py     predict, then learn; accuracy along a stream
 
-command/      `otpe stream`
-page/         a page to watch in a browser
+setup.py           settings of `otpe stream`
+session.py         `otpe stream` from its source to its result
+saved.py           its checkpoints
+display.py         its messages
+page/              a page to watch in a browser
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 from otpe import check, memory
 from otpe.stream.programs import NO_LABEL
-from otpe.stream.steps import Step
+from otpe.stream.time_steps import Step
 
 if TYPE_CHECKING:
     from otpe.stream.learner import Learned, StreamLearner

@@ -16,8 +16,8 @@ from otpe import contents, tensors
 from otpe.lab.runs import checkpoint
 from otpe.stream.learner import KIND, MORE, StreamLearner
 from otpe.stream.prequential import Block, Prequential
-from otpe.stream.setup import BrokenError, Source
-from otpe.stream.steps import Step
+from otpe.stream.sources import BrokenError, Source
+from otpe.stream.time_steps import Step
 
 BLOCKS, SECONDS = 1000, 60.0  # that are looked back on, at most; seconds only for what depends on the machine
 

@@ -29,7 +29,7 @@ from otpe.stream.page.live_state import Live
 from otpe.stream.page.serve import Server, serve
 from otpe.stream.prequential import Block, Prequential, blocks
 from otpe.stream.saved import Place, Saved
-from otpe.stream.setup import BrokenError, Source
+from otpe.stream.sources import DT, EVENTS, BrokenError, Source, open_source
 
 PATIENCE = 1000  # steps between two looks for layers that are silent
 Watcher = Callable[[Block, Prequential, float], object]
@@ -70,7 +70,7 @@ def prepared(config: StreamConfig) -> "Run":
     config = check_settings.plain(cast(Any, config))
     setup.checked(config)
     line = display.Line()
-    source = setup.source(config, lambda text: line.say(f"otpe: warning: {text}"))
+    source = open_source(config, lambda text: line.say(f"otpe: warning: {text}"))
     try:
         learner = setup.learner(config, source.width, source.classes)
         start = Saved(learner, Prequential(learner.net.classes, config.window), Place(), saved.Meter(), {})
@@ -100,7 +100,7 @@ def prepared(config: StreamConfig) -> "Run":
 
 def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Server:
     """Its port is taken at once, so that one in use is told before anything begins."""
-    dt = config.dt or (setup.DT if source.kind in setup.EVENTS else None)
+    dt = config.dt or (DT if source.kind in EVENTS else None)
     sizes = [prod(learner.net.layers[0].in_shape), *(prod(layer.out_shape) for layer in learner.net.layers)]
     title = f"{config.source}, {'frozen' if config.frozen else learner.rule.name}"
     live = Live(sizes, dt=dt, title=title, learner_bytes=learner.bytes, skipped=source.bad.skipped)

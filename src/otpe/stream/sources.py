@@ -1,167 +1,42 @@
-"""Events from text, line by line as it comes: CSV, or JSON lines.
+"""Where the steps of a stream come from: recorded files, lines of text, any Python iterable.
 
-    0.0131,5             {"time": 0.0131, "unit": 5}             [0.0131, 5]
-    0.0134,8,2           {"time": 0.0134, "unit": 8, "label": 2} [0.0134, 8, 2]
-    reset                {"reset": true}                         "reset"
+    recordings("data/shd_train.h5", 700, Binning(dt=0.01), epochs=None)
+    Binner(700, dt=0.01).steps(lines(sys.stdin.buffer))
+    iterate(sensor, Binner(700, dt=0.01))
 
-CSV is separated by commas, semicolons or tabs, and may have a header that names the columns; there an empty line means
-a new sequence as well. An empty unit, or null, is none: time has come so far, or a label comes.
+All of them are iterators of `Step` that hold no more than the next step needs. `open_source` opens the source that the
+settings of `otpe stream` name.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count as numbers
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from otpe import check, contents
-from otpe.datasets import Binning, hdf5
+from otpe.datasets import Binning, hdf5, randman
 from otpe.datasets.events import LARGEST, Events
 from otpe.datasets.frames import count, grid
-from otpe.datasets.heidelberg import SPLITS, file_of
+from otpe.datasets.heidelberg import ENDINGS, SPLITS, file_of
+from otpe.datasets.registry import ENCODINGS
+from otpe.lab.settings import StreamConfig
+from otpe.stream import worlds
+from otpe.stream.event_lines import lines
 from otpe.stream.programs import NO_LABEL
-from otpe.stream.steps import RESET, Bad, Binner, Event, OnBad, Step, whole
+from otpe.stream.standard_input import StandardInput
+from otpe.stream.time_steps import RESET, Bad, Binner, OnBad, Step, whole
 
-LONGEST = 1 << 16  # characters of a line
-COLUMNS = Event._fields
+__all__ = ["iterate", "lines", "open_source", "recordings"]
 
-
-def lines(
-    text: Iterable[str] | Iterable[bytes],
-    form: Literal["auto", "csv", "jsonl"] = "auto",
-    *,
-    on_bad: OnBad | Bad = "raise",
-    log: Callable[[str], object] | None = None,
-) -> Iterator[Event | str]:
-    """Events, and `RESET` between sequences, from a file, standard input (better its `buffer`), or a list of lines.
-
-    `form`: "auto" looks at the first line. `on_bad`: "raise" an error at a line that is no event, or "skip" and count
-    it; a `Bad` that a `Binner` has too counts both together.
-    """
-    check.one_of("form", form, ("auto", "csv", "jsonl"))
-    return _events(text, form, Bad.of(on_bad, log))
-
-
-def _events(text: Iterable[Any], form: str, bad: Bad) -> Iterator[Event | str]:
-    ends = hasattr(text, "readline")  # lines bring their ends with them
-    parse = {"csv": _Csv(), "jsonl": _json}.get(form)
-    for number, raw in enumerate(_read(text), 1):
-        line = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
-        whole = line.endswith("\n")
-        ends = ends or whole
-        line = line.removeprefix("\ufeff").strip()
-        if parse is None and line:
-            parse = _json if line[0] in "{[" or line == f'"{RESET}"' else _Csv()
-        try:
-            found = parse(line) if parse is not None else ()
-        except ValueError as error:
-            why = None if ends and not whole else str(error)
-            bad.found(*_told(number, line, why, too_long=len(raw) >= LONGEST))
-        else:
-            yield from found
-
-
-def _read(text: Iterable[Any]) -> Iterator[Any]:
-    """Each line as soon as it is there, and of one that is too long only the beginning: memory shall not fill."""
-    readline = getattr(text, "readline", None)
-    if readline is None:
-        yield from text
-        return
-    inside = False  # a line that is too long
-    while piece := readline(LONGEST):
-        if not inside:
-            yield piece
-        inside = (inside or len(piece) >= LONGEST) and piece[-1:] not in ("\n", b"\n")
-
-
-def _told(number: int, line: str, why: str | None, *, too_long: bool) -> tuple[str, str]:
-    if too_long:
-        return "line", f"line {number} has {LONGEST:,} characters or more, expected one event."
-    if why is None:
-        return "cut", f"line {number}, the last, was cut short: {contents.shown(line)}."
-    return "line", f"line {number} is {contents.shown(line)}: {why}."
-
-
-class _Csv:
-    """Remembers what the header said."""
-
-    def __init__(self) -> None:
-        self._places: tuple[int, int, int | None] | None = None  # of time, unit and label, as the header has them
-
-    def __call__(self, line: str) -> Iterable[Event | str]:
-        if not line or line.lower() == RESET:
-            return (RESET,)
-        line = line.replace('"', "")  # as some programs write names, or all fields
-        fields = line.split("\t" if "\t" in line else ";" if ";" in line else ",")
-        try:
-            return (self._event(fields),)
-        except ValueError:
-            if not self._header(fields):
-                raise
-            return ()
-
-    def _event(self, fields: list[str]) -> Event:
-        if self._places is None and not 2 <= len(fields) <= 3:
-            raise ValueError("expected time,unit or time,unit,label")
-        time, unit, label = self._places or (0, 1, 2)
-        if len(fields) <= max(time, unit):
-            raise ValueError("expected as many fields as the header has")
-        try:
-            says = fields[label] if label is not None and label < len(fields) else ""
-            return Event(float(fields[time]), _number(fields[unit]), _number(says))
-        except ValueError:
-            raise ValueError("expected numbers: time,unit or time,unit,label") from None
-
-    def _header(self, fields: list[str]) -> bool:
-        names = [name.strip().lower() for name in fields]
-        if "time" not in names or "unit" not in names:
-            return False
-        self._places = names.index("time"), names.index("unit"), names.index("label") if "label" in names else None
-        return True
-
-
-def _number(field: str) -> int | float | None:
-    if not field.strip():
-        return None
-    try:
-        return int(field)
-    except ValueError:
-        return float(field)
-
-
-def _json(line: str) -> Iterable[Event | str]:
-    if not line:
-        return ()
-    try:
-        found = contents.parsed(line)
-    except ValueError:
-        raise ValueError("expected JSON") from None
-    if found == RESET:
-        return (RESET,)
-    if isinstance(found, list) and 2 <= len(found) <= 3:
-        return (Event(*found),)
-    if isinstance(found, dict):
-        before = (RESET,) if found.get("reset") is True else ()
-        if "time" in found and "unit" in found:
-            return (*before, Event(found["time"], found["unit"], found.get("label")))
-        if before and not found.keys() & set(COLUMNS):
-            return before
-    raise ValueError('expected {"time": …, "unit": …}, with a "label" or without, [time, unit] or {"reset": true}')
-
-
-# --------------------
-# Where the steps of a stream come from: recorded files, lines of text (`lines.py`), any Python iterable.
-#
-#     recordings("data/shd_train.h5", 700, Binning(dt=0.01), epochs=None)
-#     Binner(700, dt=0.01).steps(lines(sys.stdin.buffer))
-#     iterate(sensor, Binner(700, dt=0.01))
-#
-# All of them are iterators of `Step` that hold no more than they need for the next one.
-
-
-__all__ = ["iterate", "lines", "recordings"]
+STANDARD = "-"
+TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+EVENTS = ("text", "standard input")
+DT = 0.01  # seconds of a time step of events, by default
 
 
 def recordings(
@@ -317,3 +192,127 @@ def _is_event(item: Any) -> bool:
 def _pair(item: Any) -> tuple[Any, Any]:
     """x and label."""
     return (item[0], item[1]) if isinstance(item, tuple | list) and len(item) == 2 else (item, NO_LABEL)
+
+
+# The source that the settings of `otpe stream` name
+
+
+def source_kind(config: StreamConfig) -> str:
+    """Of the source."""
+    given = config.source
+    if not isinstance(given, str | Path) or not str(given):
+        raise TypeError(f"source is {given!r}, expected t-randman, r-randman, a file, or - for standard input.")
+    given, path = str(given), Path(given)
+    if given in ENCODINGS:
+        return "randman"
+    if given == STANDARD:
+        return "standard input"
+    if os.path.isdir(path) or given.endswith(ENDINGS):
+        return "recordings"
+    if given.endswith(TEXT) or (os.path.exists(path) and config.form != "auto"):
+        return "text"
+    raise ValueError(
+        f"source is {given!r}, expected t-randman, r-randman, a file in SHD's layout (.h5), a file of events (.csv or"
+        " .jsonl, or any with form), or - for standard input."
+    )
+
+
+class BrokenError(OSError):
+    """A stream that cannot be read on."""
+
+
+@dataclass
+class Source:
+    """Steps, which can be told from the time that is spent waiting for them."""
+
+    name: str
+    kind: str
+    steps: Iterator[Step]
+    width: int  # numbers in a step
+    classes: int
+    bad: Bad
+    file: IO[bytes] | None = None
+    standard: StandardInput | None = None
+    ready: float = 0.0  # when the last step came
+
+    def __iter__(self) -> Iterator[Step]:
+        try:
+            for step in self.steps:
+                self.ready = time.perf_counter()
+                yield step
+        except (ValueError, OSError) as error:
+            raise BrokenError(str(error)) from error
+        finally:
+            self.ready = time.perf_counter()
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+def open_source(config: StreamConfig, log: Callable[[str], object]) -> Source:
+    """Files are opened, and recordings read, at once: what is wrong with them is told here."""
+    which, bad = source_kind(config), Bad(config.on_bad, log)
+    if which == "randman":
+        found = _randman(config, bad)
+    elif which == "recordings":
+        found = _recordings(config, bad)
+    else:
+        return _events(config, which, bad)
+    changed = worlds.parsed_change(config.changes, classes=found.classes, seed=config.seed)
+    found.steps = worlds.changing(found.steps, *changed)
+    return found
+
+
+def _randman(config: StreamConfig, bad: Bad) -> Source:
+    data = randman(
+        ENCODINGS[config.source],
+        classes=config.classes or 10,
+        units=config.units or 50,
+        dims=config.dims,
+        alpha=config.alpha,
+        standardize="fixed",  # samples come one by one: there is no mini-batch to take extremes from
+        steps=config.time_steps,
+        seed=config.manifolds,
+    )
+    return Source(config.source, "randman", worlds.samples(data, config.seed), data.units, len(data.names), bad)
+
+
+def _recordings(config: StreamConfig, bad: Bad) -> Source:
+    units, classes = config.units or 0, config.classes or 0
+    bins = 50 if config.bins is None and config.dt is None else config.bins
+    binning = Binning(bins, config.dt, binary=config.binary, pool=config.pool)
+    order: dict[str, Any] = {"shuffle": config.shuffle, "seed": config.seed, "epochs": config.epochs or None}
+    width, steps = units // config.pool, recordings(config.source, units, binning, **order)
+    return Source(
+        config.source, "recordings", iterate(steps, units=width, classes=classes, on_bad=bad), width, classes, bad
+    )
+
+
+def _events(config: StreamConfig, which: str, bad: Bad) -> Source:
+    classes = config.classes or 0
+    binner = Binner(
+        config.units or 0,
+        DT if config.dt is None else config.dt,
+        classes=classes,
+        binary=config.binary,
+        pool=config.pool,
+        labels=config.labels,
+        max_gap=config.max_gap,
+        on_bad=bad,
+        gap=config.gap,
+    )
+    standard = StandardInput() if which == "standard input" else None
+    file = _opened(Path(config.source)) if standard is None else None
+    text: Any = standard or file
+    steps = binner.steps(lines(text, config.form, on_bad=bad))
+    return Source(config.source, which, steps, binner.width, classes, bad, file, standard)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{path} is no plain file. Send what comes from it to standard input: otpe stream - < {path}")
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror}. Name a file of events, such as events.csv.") from None

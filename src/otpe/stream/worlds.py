@@ -20,7 +20,7 @@ import numpy as np
 from otpe import check, memory
 from otpe.datasets import Dataset
 from otpe.stream.programs import NO_LABEL
-from otpe.stream.steps import Step
+from otpe.stream.time_steps import Step
 
 LATEST = 2**63  # steps
 
