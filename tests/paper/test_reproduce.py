@@ -232,7 +232,7 @@ def test_a_full_disk_at_the_start_releases_the_folder(run_log, config, capsys, m
     reproduction_ = prepared_reproduction(replace(config, items=("complexity",)))
     with pytest.raises(OSError, match="no space"):
         reproduction_()
-    assert reproduction_.lock.closed
+    assert not reproduction_.lock.is_locked
 
 
 def _raise(error):

@@ -102,7 +102,7 @@ def test_a_second_process_in_the_same_folder_is_refused(run_log, config):
     with pytest.raises(FileExistsError, match="where another process is at work"):
         prepared_reproduction(config)
     prepared()
-    prepared_reproduction(config).lock.close()
+    prepared_reproduction(config).lock.release()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_folders_are_named_after_the_scale(run_log, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given, name in (({"quick": True}, "reproduce-quick"), ({"fine": True}, "reproduce-fine"), ({}, "reproduce")):
         prepared = prepared_reproduction(ReproduceConfig(items=("complexity",), **given))
-        prepared.lock.close()
+        prepared.lock.release()
         assert (tmp_path / "runs" / name / "config.json").exists()
 
 

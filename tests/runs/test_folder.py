@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -130,11 +131,60 @@ def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
         os.open(tmp_path / name, os.O_RDWR) if what == "a named pipe" else None
     )  # otherwise code that opens the pipe would hang
     message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
-    with pytest.raises(files.NotPlainError, match=message), folder.locked(tmp_path) as lock:
-        folder.Folder(tmp_path, lock, ["{}\n"]).settle()
+    with pytest.raises(files.NotPlainError, match=message):
+        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).settle()
     assert target.read_text() == "mine"
     if held is not None:
         os.close(held)
+
+
+def test_a_lock_file_with_content_or_a_second_name_is_left_unchanged(tmp_path):
+    for name, prepare, message in (
+        ("content", lambda lock: lock.write_text("mine"), "is not empty, but a lock of otpe is. Move it away."),
+        ("link", lambda lock: os.link(tmp_path / "precious", lock), "is a hard link: the same file has another name"),
+    ):
+        (tmp_path / "precious").write_text("mine")
+        (tmp_path / name).mkdir()
+        prepare(tmp_path / name / ".lock")
+        with pytest.raises(files.NotPlainError, match=message):
+            folder.locked(tmp_path / name)
+        assert (tmp_path / name / ".lock").read_text() == "mine"
+
+
+LOCKED = "import sys, pathlib; from otpe.lab.runs import folder; lock = folder.locked(pathlib.Path(sys.argv[1])); "
+
+
+def test_a_killed_process_leaves_the_folder_free(tmp_path):
+    command = [sys.executable, "-c", f"{LOCKED} print('locked', flush=True); sys.stdin.read()", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(FileExistsError, match="where another process is at work"):
+            folder.locked(tmp_path)
+        process.kill()
+    assert folder.locked(tmp_path).is_locked, "with the .lock file that the killed process left"
+
+
+def test_a_forked_process_does_not_get_the_lock_of_its_parent(tmp_path):
+    code = """
+import os
+pid = os.fork()
+if not pid:
+    try:
+        folder.locked(lock_folder)
+    except FileExistsError:
+        os._exit(7)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+try:
+    folder.locked(lock_folder)
+except FileExistsError:
+    print("still locked")
+lock.release()
+folder.locked(lock_folder)
+"""
+    code = f"{LOCKED} lock_folder = pathlib.Path(sys.argv[1])\n{code}"
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, "still locked\n"), result.stderr
 
 
 def test_a_pipe_is_not_read(tmp_path):

@@ -285,8 +285,8 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
         files.write_atomically(tmp_path / "config.json", "{}")
     assert not list(tmp_path.iterdir())
     message = r"metrics.jsonl cannot be written: No space left on device. Make room, and go on with resume"
-    with folder.locked(tmp_path) as lock, pytest.raises(OSError, match=message):
-        folder.Folder(tmp_path, lock, ["{}\n"]).settle()
+    with pytest.raises(OSError, match=message):
+        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).settle()
 
 
 @pytest.mark.parametrize(

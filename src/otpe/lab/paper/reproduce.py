@@ -14,7 +14,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from filelock import BaseFileLock
 
 from otpe import check, files
 from otpe.datasets import download, heidelberg
@@ -108,7 +110,7 @@ class Reproduction:
     plan: Plan
     items: dict[str, Item]
     out: Path
-    lock: IO[str]
+    lock: BaseFileLock
     left_out: list[str]  # items that cannot be made now
     why: str  # they cannot
     data: str  # what the spoken digits are
@@ -136,7 +138,7 @@ class Reproduction:
             raise signals.StoppedError(getattr(stop, "status", 130) - 128, text) from None
         finally:
             bar.close()
-            self.lock.close()
+            self.lock.release()
         self.say(f"{len(sections)} item{'s' * (len(sections) != 1)} in {time.monotonic() - began:.0f} s")
         return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
 
@@ -262,7 +264,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
         order = [name for name in ITEMS if name in items or (out / name / "section.json").exists()]
         files.write_atomically(out / "order.json", json.dumps(order) + "\n")
     except BaseException:
-        lock.close()
+        lock.release()
         raise
     made = {name: item for name, item in items.items() if name not in left_out}
     return Reproduction(config, plan, made, out, lock, left_out, missing or "", digits_name(config))

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, Protocol, TypeVar, cast, get_type_hints
 
 import jax
+from filelock import BaseFileLock, FileLock, Timeout
 
 import otpe
 from otpe import contents, files
@@ -78,7 +79,7 @@ Grown = Callable[[dict[str, Any]], dict[str, Any]]  # what is there, as it would
 @dataclass
 class Folder:
     path: Path
-    lock: IO[str]
+    lock: BaseFileLock
     waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
     written: float = 0.0  # when lines were, last
     had: int | None = None  # steps of the run before it was made longer
@@ -141,7 +142,7 @@ class Folder:
             if self.waiting:
                 self._write()
         finally:
-            self.lock.close()
+            self.lock.release()
 
     def _write(self, to_disk: bool = False) -> None:
         path, lines = self.path / "metrics.jsonl", "".join(self.waiting)
@@ -199,7 +200,7 @@ def opened(
         elif grown is not None:
             had = _made_longer(path, mine["steps"])
     except BaseException:
-        lock.close()
+        lock.release()
         raise
     return Folder(path, lock, had=had)
 
@@ -295,16 +296,16 @@ def stored(kind: type[Config], path: Path) -> Config:
     return kind(**{**known, **paths, "out": path, "resume": False})
 
 
-def locked(path: Path) -> IO[str]:
-    lock = files.append(path / ".lock")  # never emptied: it may be another name of a file that somebody needs
+def locked(path: Path) -> BaseFileLock:
+    """Lock a folder for this process and return the lock. The system releases it when the process ends or is killed."""
+    name = path / ".lock"
+    with files.append(name) as file:  # raises for a link, a pipe, a folder and a file with a second name
+        if os.fstat(file.fileno()).st_size:  # filelock before 3.30 empties the file
+            raise files.NotPlainError(f"{name} is not empty, but a lock of otpe is. Move it away.")
+    lock = FileLock(name, timeout=0, thread_local=False)  # threads prepare runs, and another thread releases the lock
     try:
-        import fcntl
-    except ImportError:  # Windows has no flock
-        return lock
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
+        lock.acquire()
+    except Timeout:
         raise FileExistsError(
             f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it."
         ) from None
