@@ -1,6 +1,8 @@
 """The state of a run in a file, and back, bit for bit."""
 
 import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +24,16 @@ class Checkpoint(NamedTuple):
 
 
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
-    """Write the state beside the earlier ones, and only then remove those that are too many."""
-    path = folder / name(int(state.step))
-    arrays = {name: np.asarray(numbers(leaf)) for name, leaf in named_leaves(state).items()}
+    """Write the state of a run to its folder of checkpoints, of which `keep` stay."""
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
+    return add(folder, int(state.step), keep, lambda path: tensors.write(path, KIND, to_arrays(state), about))
+
+
+def add(folder: Path, step: int, keep: int, write: Callable[[Path], object]) -> Path:
+    """Call `write` with the path of a new checkpoint. Only then remove earlier checkpoints, until `keep` are left."""
+    path = folder / name(step)
     try:
-        tensors.write(path, KIND, arrays, about)
+        write(path)
     except OSError as error:
         raise OSError(
             f"{path} cannot be written: {error.strerror}. Earlier checkpoints are untouched; make room, and go on with"
@@ -69,21 +75,24 @@ def prune(saved: Path, keep: int) -> None:
 
 
 def load(path: Path, like: State) -> Checkpoint:
-    """The checkpoint, if it is whole and has the structure, shapes and types of `like`, of which no more is asked."""
-    try:
+    """Return the checkpoint. `like` gives the structure, shapes and types that its state must have."""
+    with advised(path):
         arrays, about = tensors.read(path, KIND, {"step": int, "seconds": float, "identity": dict})
-        expected = named_leaves(like)
-        plain = {name: jax.eval_shape(numbers, leaf) for name, leaf in expected.items()}
-        shapes = {name: (leaf.shape, leaf.dtype) for name, leaf in plain.items()}
-        if {name: (array.shape, array.dtype) for name, array in arrays.items()} != shapes:
+        state = from_arrays(arrays, like)
+        if state is None:
             raise ValueError(f"{path} holds the state of another network or optimizer.")
+    return Checkpoint(state, about["seconds"], about["identity"])
+
+
+@contextmanager
+def advised(path: Path) -> Iterator[None]:
+    """Context for code that reads a checkpoint: a ValueError becomes a ContentError that says what to do about it."""
+    try:
+        yield
     except tensors.NewerFormatError:
         raise
     except ValueError as error:
         raise contents.ContentError(f"{error} {advice(path)}") from None
-    leaves = [like_leaf(arrays[name], leaf) for name, leaf in expected.items()]
-    state = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return Checkpoint(state, about["seconds"], about["identity"])
 
 
 def advice(path: Path) -> str:
@@ -93,6 +102,22 @@ def advice(path: Path) -> str:
     if not others:
         return "There is no earlier checkpoint: start anew in another folder."
     return f"Move it away to go on from the one before it, {others[-1].name}."
+
+
+def to_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """Return the leaves of a tree as new numpy arrays, each under its path."""
+    return {name: np.array(numbers(leaf)) for name, leaf in named_leaves(tree).items()}
+
+
+def from_arrays(arrays: Mapping[str, np.ndarray], like: Any) -> Any:
+    """Return the tree for the output of `to_arrays`. None if names, shapes or types differ from those of `like`."""
+    leaves = named_leaves(like)
+    expected = {name: jax.eval_shape(numbers, leaf) for name, leaf in leaves.items()}
+    shapes, found = ({name: (a.shape, a.dtype) for name, a in each.items()} for each in (expected, arrays))
+    if found != shapes:
+        return None
+    restored = [like_leaf(arrays[name], leaf) for name, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), restored)
 
 
 def numbers(leaf: Any) -> Any:
