@@ -33,8 +33,8 @@ def table(net: "Network") -> str:
         for i, (layer, neuron, number) in enumerate(zip(net.layers, net.neurons, numbers, strict=True))
     ]
     totals = [sum(n for n in column if n is not None) for column in zip(*numbers, strict=True)]
-    table = tables.columns([header, *rows, ("", "total", "", "", *map(_shown, totals))], left=(0, 1, 2, 3))
-    return f"{table}\n{CAPTION}"
+    table = tables.Table(columns=header, rows=[*rows, ("", "total", "", "", *map(_shown, totals))])
+    return f"{tables.as_text(table, left=(0, 1, 2, 3))}\n{CAPTION}"
 
 
 def _trained_numbers(layer: Any, neuron: Any) -> int:

@@ -13,7 +13,6 @@ from otpe.lab import progress
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.reproduce import Reproduction, prepared_reproduction
 from otpe.lab.report import words
-from otpe.lab.report.content import Table
 from otpe.lab.runs import compare, folder, train
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
@@ -140,7 +139,7 @@ def stored_sweep(args: Sequence[str]) -> SweepConfig | None:
 
 def _align(config: AlignConfig, run: Run) -> int:
     section = align.written(config, run())
-    print(f"{section.title}\n\n{_text(section.tables[0])}\n")
+    print(f"{section.title}\n\n{tables.as_text(section.tables[0])}\n")
     _say_where(run.folder.path, "metrics.jsonl", [])
     return 0
 
@@ -151,7 +150,7 @@ def _landscape(study: landscapes.Study) -> int:
     except NoPlaneError as error:
         print(f"otpe: {error}", file=sys.stderr)
         return 1
-    print(f"{section.title}\n\n{_text(section.tables[0])}\n")
+    print(f"{section.title}\n\n{tables.as_text(section.tables[0])}\n")
     diverged, path = study.comparison.diverged, study.comparison.folder.path
     _say_where(path, "landscape.npz", diverged)
     return 1 if diverged else 0
@@ -169,14 +168,9 @@ def _sweep(prepared: sweep.Sweep) -> int:
 
     prepared.told = told
     result = prepared()
-    print(f"{result}\n\n{_text(maps.table(result))}\n")
+    print(f"{result}\n\n{tables.as_text(maps.table(result))}\n")
     _say_where(result.folder, "sweep.json", [*result.left_out, *result.diverged])
     return 1 if result.diverged else 0
-
-
-def _text(table: Table) -> str:
-    rows = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in table.rows]
-    return tables.columns([[*table.columns], *rows], left=(0,))
 
 
 def _say_where(path: Path, numbers: str, remarks: Sequence[str]) -> None:
@@ -211,5 +205,5 @@ def _reproduce(reproduction: Reproduction) -> int:
 
 def _list_items() -> int:
     rows = [[name, item.where, item.title] for name, item in ITEMS.items()]
-    print(tables.columns([["item", "in the paper", "what"], *rows], left=(0, 1, 2)))
+    print(tables.as_text(tables.Table(columns=["item", "in the paper", "what"], rows=rows), left=(0, 1, 2)))
     return 0

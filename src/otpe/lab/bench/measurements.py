@@ -16,7 +16,7 @@ from otpe import contents, files
 from otpe.lab.bench.points import Point, Program, Times, sequence_bytes
 from otpe.lab.bench.schedule import AXES, OURS, PAPER, SYMBOLS, Form, expected, exponent, form
 from otpe.lab.settings import BenchConfig
-from otpe.tables import columns
+from otpe.tables import Table, as_text
 
 # How a point says what grows, and which of the theory's columns belongs to it, by mode.
 QUANTITIES = {
@@ -164,8 +164,8 @@ def _points(mode: str, points: list[dict[str, Any]]) -> str:
     bptt = {_place(point): point["seconds"]["median"] for point in points if point["rule"] == "bptt"}
     rows = [_row(point, bptt.get(_place(point))) for point in points]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = [header, *([row[name] for name in header] for row in rows)]
-    return f"{MODES[mode]}\n\n{columns(table, left=(0, 3))}"
+    table = Table(columns=header, rows=[[row[name] for name in header] for row in rows])
+    return f"{MODES[mode]}\n\n{as_text(table, left=(0, 3))}"
 
 
 def _row(point: dict[str, Any], bptt: float | None) -> dict[str, str]:
@@ -192,10 +192,10 @@ def _growth(mode: str, fits: list[dict[str, Any]]) -> str:
     parts = []
     for quantity in dict.fromkeys(("time", MEMORY[mode], "peak")):
         rules = dict.fromkeys(fit["rule"] for fit in fits if fit["quantity"] == quantity)
-        rows = [("", *(f"{SYMBOLS[axis]}" for axis in axes))]
-        rows += [(rule, *(cells.get((quantity, rule, axis), "") for axis in axes)) for rule in rules]
+        rows = [(rule, *(cells.get((quantity, rule, axis), "") for axis in axes)) for rule in rules]
         if rules:
-            parts.append(f"{QUANTITY_NAMES[quantity]}\n{columns(rows, left=(0,))}")
+            table = Table(columns=("", *(SYMBOLS[axis] for axis in axes)), rows=rows)
+            parts.append(f"{QUANTITY_NAMES[quantity]}\n{as_text(table)}")
     if not parts:
         return ""
     legend = "exponents over n units per layer, T time steps, B samples, L layers; in brackets what theory tends to"
@@ -212,10 +212,10 @@ def _left_out(left_out: list[dict[str, Any]]) -> str:
 
 
 def _paper() -> str:
-    rows = [("", "space", "time"), *((rule, space, time) for rule, (space, time) in PAPER.items())]
+    table = Table(columns=("", "space", "time"), rows=[(rule, *growth) for rule, growth in PAPER.items()])
     return (
         "The paper's table 1: the gradient at time step T, one layer of n inputs and n neurons, one sample\n\n"
-        + columns(rows, left=(0, 1, 2))
+        + as_text(table, left=(0, 1, 2))
     )
 
 

@@ -17,7 +17,7 @@ from otpe.datasets.events import Events, seconds
 from otpe.lab.explore import reading
 from otpe.lab.explore.reading import BATCH, BATCHES, Framed, Split
 from otpe.lab.settings import DataConfig
-from otpe.tables import columns
+from otpe.tables import Table, as_text
 
 AT_ONCE = 1024  # recordings
 
@@ -162,9 +162,9 @@ def _head(found: dict[str, Any]) -> str:
 def _numbers(found: dict[str, Any]) -> str:
     cells = [_cells(split, found) for split in found["splits"]]
     names = [name for name in cells[0] if any(column[name] for column in cells)]
-    rows = [["", *(split["name"] for split in found["splits"])]]
-    rows += [[name, *(column[name] for column in cells)] for name in names]
-    return columns(rows, left=(0,)) + "\n\n  three numbers: smallest / median / largest"
+    rows = [[name, *(column[name] for column in cells)] for name in names]
+    table = Table(columns=["", *(split["name"] for split in found["splits"])], rows=rows)
+    return as_text(table) + "\n\n  three numbers: smallest / median / largest"
 
 
 def _cells(split: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
@@ -199,11 +199,12 @@ def _classes(splits: list[dict[str, Any]]) -> str:
 
 
 def _class_table(splits: list[dict[str, Any]]) -> str:
-    rows = [["label", "class", *(split["name"] for split in splits)]]
+    rows = []
     for label, each in enumerate(splits[0]["classes"]):
         counts = (split["classes"][label]["recordings"] for split in splits)
         rows.append([str(label), each["name"], *(f"{count:,}" for count in counts)])
-    return f"{'Recordings' if splits[0]['file'] else 'Samples'} of each class\n\n{columns(rows, left=(1,))}"
+    table = Table(columns=["label", "class", *(split["name"] for split in splits)], rows=rows)
+    return f"{'Recordings' if splits[0]['file'] else 'Samples'} of each class\n\n{as_text(table, left=(1,))}"
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from otpe import contents
+from otpe.tables import Table
 
 Numbers = Sequence[float]
 
@@ -110,14 +111,6 @@ class Figure:
     name: str  # of its files
     caption: str
     panels: Sequence[Panel]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    name: str  # of its file
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | float]]
 
 
 @dataclass(frozen=True, kw_only=True)

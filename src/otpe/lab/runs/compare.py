@@ -207,7 +207,8 @@ def title(config: CompareConfig) -> str:
 
 def table(results: list[Result]) -> str:
     """One line per run: mean ± σ over seeds."""
-    return tables.columns(_rows(results), left=(0, 1))
+    header, *rows = _rows(results)
+    return tables.as_text(tables.Table(columns=header, rows=rows), left=(0, 1))
 
 
 def _rows(results: list[Result]) -> list[list[str]]:
