@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 import otpe
 from otpe.lab.report.content import Figure, Line, Lines, Mark
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.stream import worlds
 from otpe.stream.prequential import Prequential, blocks
 

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 import otpe
 from otpe.lab.report.content import Figure, Line, Lines
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.layers import conv, dense, flatten
 
 LOSS = "membrane"  # the output neurons do not spike

@@ -15,7 +15,7 @@ from otpe.lab.bench.measurements import MODES, QUANTITIES, fit_text, remarks, si
 from otpe.lab.bench.points import Point, kept, state
 from otpe.lab.bench.schedule import AXES, OURS, PAPER, SYMBOLS, Axis, expected, exponent, form
 from otpe.lab.report.content import Figure, Line, Lines, Section, Table
-from otpe.lab.report.look import looks
+from otpe.lab.report.palette import looks
 from otpe.lab.runs.folder import provenance
 
 AXIS_LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}

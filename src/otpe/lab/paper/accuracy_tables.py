@@ -12,7 +12,7 @@ from otpe.lab.paper.plan import layers
 from otpe.lab.paper.published import Spread
 from otpe.lab.report import words
 from otpe.lab.report.content import Against, Figure, Heat, Line, Lines, Table
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 
 NAMES = {"r-randman": "R-Randman", "t-randman": "T-Randman"}
 Runs = Mapping[str, Finished | None]  # of each rule

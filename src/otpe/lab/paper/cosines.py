@@ -10,7 +10,7 @@ from otpe.lab.paper import published
 from otpe.lab.paper.finished import Finished
 from otpe.lab.report import words
 from otpe.lab.report.content import Against, Table
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.lab.studies import align
 from otpe.lab.studies.align import Along
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from otpe import files
 from otpe.lab.report import numbers, panels
 from otpe.lab.report.content import Figure, Panel
-from otpe.lab.report.look import TEXT, Look
+from otpe.lab.report.palette import TEXT, Look
 
 FONT = "DejaVu Sans"  # comes with matplotlib
 HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)

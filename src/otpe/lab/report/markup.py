@@ -15,7 +15,7 @@ from urllib.parse import quote
 from otpe import files
 from otpe.lab.report import numbers, words
 from otpe.lab.report.content import Against, Figure, Table
-from otpe.lab.report.look import TEXT, Look, ours, shown
+from otpe.lab.report.palette import TEXT, Look, ours, shown
 
 FAR = 2  # σ, from which on a difference is marked
 WIDE = 300  # points; a panel that is wider has a row of its own, and scrolls on a phone

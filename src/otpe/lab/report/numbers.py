@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from otpe.lab.report import look
+from otpe.lab.report import palette
 from otpe.lab.report.content import Bars, Contours, Figure, Heat, Lines, Numbers, Panel
 
 MOST_SPOTS = 300  # of a line that can be pointed at
@@ -131,6 +131,6 @@ def short(value: float, spread: float = math.nan) -> str:
     return f"{value:.4g}" + (f" ± {spread:.2g}" if math.isfinite(spread) else "")
 
 
-def legend(figure: Figure) -> dict[str, look.Look]:
+def legend(figure: Figure) -> dict[str, palette.Look]:
     """One for all panels."""
-    return look.looks(name for panel in figure.panels for name in series(panel))
+    return palette.looks(name for panel in figure.panels for name in series(panel))

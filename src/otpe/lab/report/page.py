@@ -17,8 +17,8 @@ from otpe import documents, files
 from otpe.lab.report import finder, markup, words
 from otpe.lab.report.content import Section
 from otpe.lab.report.finder import AGAIN, Found
-from otpe.lab.report.look import shown
 from otpe.lab.report.markup import text
+from otpe.lab.report.palette import shown
 
 if TYPE_CHECKING:
     from otpe.lab.settings import ReportConfig  # needs tyro, which only the command line does

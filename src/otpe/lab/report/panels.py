@@ -9,7 +9,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from otpe.lab.report import numbers
 from otpe.lab.report.content import Bars, Contours, Heat, Lines, Panel
-from otpe.lab.report.look import TEXT, Look
+from otpe.lab.report.palette import TEXT, Look
 
 Looks = dict[str, Look]
 DARK, LIGHT = "#101010", "#FFFFFF"  # of text on colours, whatever the page's are

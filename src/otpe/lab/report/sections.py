@@ -10,7 +10,7 @@ import numpy as np
 
 from otpe.lab.report import words
 from otpe.lab.report.content import Figure, Line, Lines, Mark, Section, Table
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.lab.settings import FREE, StreamConfig, TrainConfig
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from otpe.lab.report.content import Against
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 
 
 def mean(values: np.ndarray, axis: int | None = None) -> Any:

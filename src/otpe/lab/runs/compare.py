@@ -15,7 +15,7 @@ import optax
 from otpe import check, files, tables
 from otpe.lab.records import read_json
 from otpe.lab.report import content, sections, words
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.lab.runs import check_settings, folder, guards, saved_weights, task
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.folder import Folder

@@ -18,7 +18,7 @@ from otpe.datasets.registry import DRAWN
 from otpe.engine import Backend, Precision
 from otpe.lab.report import words
 from otpe.lab.report.content import Contours, Figure, Line, Lines, Path, Section, Table
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.lab.runs import build_network, check_settings, compare, guards, saved_weights, task
 from otpe.lab.runs.compare import Comparison
 from otpe.lab.runs.custom import Own

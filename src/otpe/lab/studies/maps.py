@@ -7,7 +7,7 @@ import numpy as np
 
 from otpe.lab.report import words
 from otpe.lab.report.content import Bar, Bars, Figure, Heat, Line, Lines, Panel, Section, Table
-from otpe.lab.report.look import shown
+from otpe.lab.report.palette import shown
 from otpe.lab.studies import grid
 from otpe.lab.studies.grid import SweepResult
 
