@@ -48,7 +48,7 @@ class Look(NamedTuple):
 
 def _rule_names() -> list[str]:
     """Return `otpe.rules()`. Reads the source of the registry: to import it takes jax, which a report does without."""
-    registry = Path(otpe.__file__).parent / "rulebook" / "named.py"
+    registry = Path(otpe.__file__).parent / "rulebook" / "named_rules.py"
     return re.findall(r'^ +Rule\("([\w-]+)"', registry.read_text(encoding="utf-8"), re.MULTILINE)
 
 
