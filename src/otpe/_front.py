@@ -20,8 +20,7 @@ from otpe.lab.settings import (
     TrainConfig,
 )
 from otpe.lab.studies.align import Along, align
-from otpe.lab.studies.grid import SweepResult
-from otpe.lab.studies.sweep import sweep
+from otpe.lab.studies.sweep import SweepResult, sweep
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import Loss, accuracy, predict
 from otpe.networks import Network, dense

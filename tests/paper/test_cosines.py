@@ -63,8 +63,8 @@ def test_a_rule_without_cosines_is_never_the_best(tmp_path):
     assert section["lead"].endswith("the highest mean is -0.40 (OTPE).")
     assert section["tables"][0].rows[0][3] == "nan"
     assert section["remarks"] == [
-        "A gradient of zeros has no direction, and means leave it out. ostl: of 1 kernel cosines of each layer some are"
-        " not known (H1 1)."
+        "A zero gradient has no direction. Means leave it out. ostl: some of the 1 kernel cosines per layer are unknown"
+        " (H1 1)."
     ]
     assert section["against"] == []
 

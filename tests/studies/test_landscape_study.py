@@ -104,7 +104,7 @@ def test_numbers_and_section_are_written(study, config, drawn):
     last = seen.explained["approx-otpe"][:, -1]
     assert section.tables[0].rows[1][:2] == ["approx-otpe", f"{last.mean():.3f} ± {last.std():.3f}"]
     assert re.search(
-        r"explains of each way: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead
+        r"explains of each path: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead
     )
     assert section.command.startswith("otpe landscape --steps 12 --batch 4 --seeds 2")
     assert section.settings["snapshots"] == 5
@@ -142,7 +142,7 @@ def test_a_landscape_without_bptt_is_refused(study, config):
     with pytest.raises(
         ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"
     ):
-        landscapes.look(otpe.dense([8, 6, 3]), runs, None)
+        landscapes.measure(otpe.dense([8, 6, 3]), runs, None)
     results = [otpe.load(config.out / "approx-otpe-offline")]
 
     class Diverged(SimpleNamespace):

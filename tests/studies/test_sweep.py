@@ -14,8 +14,8 @@ from otpe.lab import signals
 from otpe.lab.report.content import Bars, Heat, Lines, from_json
 from otpe.lab.runs import folder, guards, loop, task
 from otpe.lab.settings import SweepConfig
-from otpe.lab.studies import maps, sweep
-from otpe.lab.studies.grid import gathered
+from otpe.lab.studies import sweep
+from otpe.lab.studies.sweep import gathered
 
 CONFIG = SweepConfig(
     **{f.name: getattr(TINY, f.name) for f in fields(SweepConfig) if hasattr(TINY, f.name)}
@@ -54,7 +54,7 @@ def run_log(monkeypatch):
                 raise guards.DivergedError("step 3: weights or loss are not finite any more")
             if name in log.stopping:
                 raise KeyboardInterrupt
-            known = dict.fromkeys(sweep.KEPT, 1.0) | {
+            known = dict.fromkeys(sweep.RECORDED, 1.0) | {
                 "seeds": config.seeds,
                 "test_accuracy": accuracies(config),
                 "valid_accuracy": accuracies(config),
@@ -190,7 +190,7 @@ def result_over(axes, accuracy, rules=("bptt", "ottt")):
 def test_one_swept_setting_gives_curves():
     axes = {"learning_rate": (1e-2, 1e-3, 1e-4)}
     result = result_over(axes, lambda rule, learning_rate: 0.5 + learning_rate + (rule == "ottt") / 5)
-    ((panel,),) = [figure.panels for figure in maps.section(result).figures]
+    ((panel,),) = [figure.panels for figure in sweep.section(result).figures]
     assert isinstance(panel, Lines)
     assert panel.log_x
     assert panel.x == "learning_rate"
@@ -199,9 +199,9 @@ def test_one_swept_setting_gives_curves():
     np.testing.assert_allclose(panel.lines[1].y, [0.7001, 0.701, 0.71])
     np.testing.assert_allclose(panel.lines[1].spread, [0.1] * 3)
     near = result_over({"slope": (5, 10)}, lambda rule, slope: slope / 20)
-    assert not maps.section(near).figures[0].panels[0].log_x
+    assert not sweep.section(near).figures[0].panels[0].log_x
     words = result_over({"optimizer": ("sgd", "adam")}, lambda rule, optimizer: 0.3)
-    (panel,) = maps.section(words).figures[0].panels
+    (panel,) = sweep.section(words).figures[0].panels
     assert isinstance(panel, Bars)
     assert panel.groups == ["sgd", "adam"]
 
@@ -209,14 +209,14 @@ def test_one_swept_setting_gives_curves():
 def test_two_settings_give_a_map_per_rule_and_a_third_gives_more_maps():
     axes = {"slope": (5, 10), "width": (64, 128, 256), "depth": (3, 5)}
     two = result_over({name: axes[name] for name in ("slope", "width")}, lambda rule, slope, width: slope + width)
-    first, second = maps.section(two).figures[0].panels
+    first, second = sweep.section(two).figures[0].panels
     assert isinstance(first, Heat)
     assert (first.title, second.title, first.y, first.x) == ("BPTT", "OTTT", "slope", "width")
     assert (first.rows, first.columns) == (["5", "10"], ["64", "128", "256"])
     np.testing.assert_allclose(first.values, [[69, 133, 261], [74, 138, 266]])
     np.testing.assert_allclose(first.spread, np.full((2, 3), 0.1), rtol=1e-6)
     three = result_over(axes, lambda rule, slope, width, depth: slope + width + depth + 1000 * (rule == "ottt"))
-    panels = maps.section(three).figures[0].panels
+    panels = sweep.section(three).figures[0].panels
     assert [panel.title for panel in panels] == ["BPTT, depth 3", "BPTT, depth 5", "OTTT, depth 3", "OTTT, depth 5"]
     np.testing.assert_allclose(panels[3].values[1], [10 + 64 + 1005, 10 + 128 + 1005, 10 + 256 + 1005])
 
@@ -224,7 +224,7 @@ def test_two_settings_give_a_map_per_rule_and_a_third_gives_more_maps():
 def test_the_best_point_is_chosen_by_validation():
     result = result_over({"slope": (5, 10)}, lambda rule, slope: slope / 20)
     result.points[0]["valid_accuracy"] = [0.99, 0.99]
-    table = maps.table(result)
+    table = sweep.table(result)
     assert table.columns == ["rule", "mode", "slope", "test accuracy", "σ", "validation", "σ"]
     assert table.rows[0] == ["bptt", "offline", "5", pytest.approx(0.25), pytest.approx(0.1), pytest.approx(0.99), 0]
     assert table.rows[1][2] == "10"

@@ -16,7 +16,7 @@ from otpe.lab.report import words
 from otpe.lab.runs import compare, folder, train
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
-from otpe.lab.studies import align, landscapes, maps, sweep
+from otpe.lab.studies import align, landscapes, sweep
 from otpe.lab.studies.landscapes import NoPlaneError
 
 
@@ -138,7 +138,7 @@ def stored_sweep(args: Sequence[str]) -> SweepConfig | None:
 
 
 def _align(config: AlignConfig, run: Run) -> int:
-    section = align.written(config, run())
+    section = align.write_section(config, run())
     print(f"{section.title}\n\n{tables.as_text(section.tables[0])}\n")
     _say_where(run.folder.path, "metrics.jsonl", [])
     return 0
@@ -160,15 +160,15 @@ def _sweep(prepared: sweep.Sweep) -> int:
     total = len(prepared.records)
     done = sum(record["state"] != "waiting" for record in prepared.records)
 
-    def told(record: dict[str, Any]) -> None:
+    def show_record(record: dict[str, Any]) -> None:
         nonlocal done
         done += 1
         what = words.mean_text(record["test_accuracy"]) if record["state"] == "finished" else record["state"]
         progress.say(f"{done}/{total}  {record['name']}: {what}")
 
-    prepared.told = told
+    prepared.on_record = show_record
     result = prepared()
-    print(f"{result}\n\n{tables.as_text(maps.table(result))}\n")
+    print(f"{result}\n\n{tables.as_text(sweep.table(result))}\n")
     _say_where(result.folder, "sweep.json", [*result.left_out, *result.diverged])
     return 1 if result.diverged else 0
 

@@ -56,9 +56,8 @@ def between(a: Along, low: float, high: float) -> Along:
 
 def moments(found: Mapping[str, Along]) -> Table:
     """Kernel cosines as training goes on."""
-    depth = next(iter(found.values())).cosine.shape[2]
     rows = [
-        [rule, when, *(f"{words.mean(a.cosine[:, :, i, 0]):.3f}" for i in reversed(range(depth)))]
+        [rule, when, *(f"{words.mean(values):.3f}" for values in np.moveaxis(align.kernels(a), 2, 0))]
         for when, parts in fifths(found)
         for rule, a in parts.items()
     ]
@@ -66,7 +65,7 @@ def moments(found: Mapping[str, Along]) -> Table:
     return Table(
         name="moments",
         caption="Kernel cosines in fifths of training; mean over networks and evaluations.",
-        columns=["rule", "mini-batches", *align.layer_names(depth)[::-1]],
+        columns=["rule", "mini-batches", *align.layer_names(found)],
         rows=rows,
     )
 
@@ -114,10 +113,8 @@ def _kernels(found: Mapping[str, Along], paper: Kernels, what: str = KERNEL) -> 
     for rule, given in paper.items():
         if rule not in found or found[rule].cosine.shape[2] != len(given):
             continue
-        names = align.layer_names(len(given))[::-1]
-        for name, number, values in zip(
-            names, given, np.moveaxis(found[rule].cosine[:, :, ::-1, 0], 2, 0), strict=True
-        ):
+        names = align.layer_names({rule: found[rule]})
+        for name, number, values in zip(names, given, np.moveaxis(align.kernels(found[rule]), 2, 0), strict=True):
             ours, around = float(words.mean(values)), float(words.std(values))
             rows.append(Against(what=f"{what}, {name}", rule=rule, paper=number, ours=ours, spread=around))
     return rows

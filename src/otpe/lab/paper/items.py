@@ -28,7 +28,7 @@ def landscape_section(
     batch = landscapes.validation(config, splits, LANDSCAPE_SAMPLES)
     try:
         kept = {rule: saved_weights.read_snapshot(run.path, net) for rule, run in runs.items() if run}
-        seen = landscapes.look(net, kept, batch, grid=grid, precision=config.precision, backend=config.backend)
+        seen = landscapes.measure(net, kept, batch, grid=grid, precision=config.precision, backend=config.backend)
     except (landscapes.NoPlaneError, FileNotFoundError) as error:
         return {"lead": f"There is no plane to look at: {error}"}
     files.write_atomically(out / "landscape.npz", landscapes.npz(seen))

@@ -36,7 +36,7 @@ from otpe.lab.runs.folder import RUNS
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import Run, prepared
 from otpe.lab.settings import ReproduceConfig, TrainConfig
-from otpe.lab.studies import provenance
+from otpe.lab.studies import study
 
 Ready = Run | Finished | Diverged
 TURN = 0.0005  # seconds until Python is handed on: ten times more often than by default, as a run needs it now and then
@@ -294,7 +294,7 @@ def digits_name(config: ReproduceConfig) -> str:
 
 def command(config: ReproduceConfig, *items: str) -> str:
     """What makes these items."""
-    return provenance.command("reproduce", replace(config, items=items)).replace("--items ", "", 1)
+    return study.command("reproduce", replace(config, items=items)).replace("--items ", "", 1)
 
 
 def _was_made(path: Path) -> bool:

@@ -1,12 +1,8 @@
-"""Several runs, or one looked at closely: `otpe align`, `otpe landscape`, `otpe sweep`. Each writes a section for
-reports.
+"""Studies made of runs: `otpe align`, `otpe landscape` and `otpe sweep`. Each writes a section for `otpe report`.
 
-config.py     every setting; free of jax
-align.py      how rules' gradients lie to BPTT's along its training
-landscape.py  the loss around a training run     planes.py   where each rule went
-grid.py       the points of a sweep, and what they are called
-sweep.py      the sweep from start to end     results.py   what comes out     maps.py   its pictures and tables
-spread.py     mean and σ of what there is
-about.py      what a report says about where numbers come from
-verbs.py      the command line
+study.py       what all studies do alike
+align.py       cosines between the rules' gradients and BPTT's, along a training run by BPTT
+landscapes.py  the loss around a training run, and the path of each rule
+grid.py        the points of a sweep
+sweep.py       the training of all points, the accuracies, their figures and tables
 """

@@ -1,25 +1,22 @@
-"""The points of a sweep: every combination of the values, by every rule, in every mode."""
+"""The points of a sweep: one run for each combination of values, rule and mode."""
 
 import hashlib
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from otpe import check, files
 from otpe.lab.runs import build_network, check_settings, compare
 from otpe.lab.runs.custom import NONE, Own
 from otpe.lab.settings import FREE, CompareConfig, SweepConfig, TrainConfig
+from otpe.lab.studies.study import settings_as
 
-Axes = dict[str, tuple[Any, ...]]  # settings and their values
-SHAPE = ("width", "depth")
-OTHERWISE = {
+Axes = dict[str, tuple[Any, ...]]  # the settings that are swept, and their values
+SHAPE = ("width", "depth")  # they stand for `hidden`
+NOT_SWEPT = {  # and the reason
     "rule": "rules is for that",
     "mode": "modes is for that",
     "seeds": "it is the same at every point, and so is the number of accuracies",
@@ -34,28 +31,27 @@ EXAMPLE = "such as slope=5,10,25"
 class Point:
     """One run of the sweep."""
 
-    at: dict[str, Any]  # its value of every setting that is swept
+    at: dict[str, Any]  # its value of every swept setting
     run: TrainConfig
 
     @property
     def name(self) -> str:
-        """Of its folder, such as otpe-offline-slope=5-width=128."""
+        """The name of its folder, such as otpe-offline-slope=5-width=128. A long name is cut and gets a hash."""
         words = [self.run.rule, self.run.mode, *(f"{name}={text(value)}" for name, value in self.at.items())]
         name = re.sub(r"[^\w.=+-]+", "-", "-".join(words))
-        if name == files.short_name(name):
-            return name
-        return f"{files.short_name(name)}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"  # others may begin like it
+        short = files.short_name(name)
+        return name if name == short else f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def text(value: Any) -> str:
-    """A value as it is given: the layers of a network joined by x."""
+    """A value as the user writes it. The layers of a network are joined by x."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
 def axes(over: Any) -> Axes:
-    """What is swept over."""
+    """Return the settings and values of `over`, such as ("slope=5,10", "width=64,128")."""
     if not isinstance(over, tuple | list) or not over or not all(isinstance(part, str) for part in over):
         raise ValueError(f"over is {over!r}, expected settings and their values, {EXAMPLE} width=128,256.")
     found: Axes = {}
@@ -64,9 +60,9 @@ def axes(over: Any) -> Axes:
         name = given.strip().replace("-", "_")
         if not values:
             raise ValueError(f"over has {part!r}, expected a setting and its values, {EXAMPLE}.")
-        if name in OTHERWISE:
-            raise ValueError(f"over has {name!r}: {OTHERWISE[name]}. Sweep over another setting, {EXAMPLE}.")
-        check.one_of("setting", name, [known for known in KINDS if known not in OTHERWISE])
+        if name in NOT_SWEPT:
+            raise ValueError(f"over has {name!r}: {NOT_SWEPT[name]}. Sweep over another setting, {EXAMPLE}.")
+        check.one_of("setting", name, [known for known in KINDS if known not in NOT_SWEPT])
         if name in found:
             raise ValueError(f"over has {name!r} twice, expected all its values at once: {name}=A,B.")
         found[name] = tuple(_value(name, value.strip()) for value in values.split(","))
@@ -76,39 +72,34 @@ def axes(over: Any) -> Axes:
 
 
 def points(config: SweepConfig, own: Own = NONE) -> tuple[list[Point], list[str]]:
-    """Every point, found in order, those on the same data one behind the other; and what is left out."""
+    """Return every point, and a sentence for each rule that is left out. Raises for any invalid setting.
+
+    Points on the same data are consecutive, so that data is made once.
+    """
     found = axes(config.over)
-    _check_together(config, found, own)
+    _check_combination(config, found, own)
     made, left_out = [], []
     for values in product(*found.values()):
         at = dict(zip(found, values, strict=True))
-        there = _settings(config, at)
-        runs, left_out = compare.planned(there, own)
+        settings = _settings(config, at)
+        runs, left_out = compare.planned(settings, own)
         if own.net is None:
-            build_network.check_network(there)
+            build_network.check_network(settings)
         made += [Point(at, run) for run in runs]
-    order = {key: i for i, key in enumerate(dict.fromkeys(map(data_key, made)))}
-    return sorted(made, key=lambda point: order[data_key(point)]), left_out
+    keys = list(dict.fromkeys(map(data_key, made)))
+    return sorted(made, key=lambda point: keys.index(data_key(point))), left_out
 
 
 def data_key(point: Point) -> tuple[Any, ...]:
-    """Equal where two points have the same data."""
+    """The settings of the data. They are equal for two points on the same data."""
     return tuple(getattr(point.run, name) for name in DATA)
 
 
 DATA = ("dataset", *(name for name in check_settings.USED_BY if not name.endswith("_samples")))
 
 
-def spans_a_decade(values: Sequence[Any]) -> bool:
-    return min(values) > 0 and math.log10(max(values) / min(values)) >= 1
-
-
-def is_number(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
 def _value(name: str, given: str) -> Any:
-    """As the setting has it."""
+    """Convert one value to the type of the setting."""
     kind = KINDS[name]
     if NoneType in get_args(kind):
         if given == "None":
@@ -124,19 +115,18 @@ def _value(name: str, given: str) -> Any:
 
 
 def _settings(config: SweepConfig, at: Mapping[str, Any]) -> CompareConfig:
-    """Of the runs at one combination of values."""
-    shared = {field.name: getattr(config, field.name) for field in fields(CompareConfig)}
+    """The settings of all runs at one combination of values."""
     given = {name: value for name, value in at.items() if name not in SHAPE}
     if any(name in at for name in SHAPE):
         hidden = config.hidden
         width = at.get("width", hidden[0] if hidden else None)
         depth = check.count("depth", at.get("depth", len(hidden) + 1))
         given["hidden"] = (check.count("width", width),) * (depth - 1)
-    return CompareConfig(**{**shared, **given})
+    return settings_as(CompareConfig, config, **given)
 
 
-def _check_together(config: SweepConfig, found: Axes, own: Own) -> None:
-    """What contradicts another setting, or would be without effect."""
+def _check_combination(config: SweepConfig, found: Axes, own: Own) -> None:
+    """Raise for a swept setting that contradicts another setting or has no effect."""
     shape = [name for name in SHAPE if name in found]
     if shape and "hidden" in found:
         raise ValueError(f"over has hidden and {shape[0]}, which both say how wide the layers are. Use one of them.")
@@ -161,54 +151,3 @@ def _check_together(config: SweepConfig, found: Axes, own: Own) -> None:
             raise ValueError(f"over has {name}, but the network is your own, which does not depend on it.")
         if own.loss is not None and name == "loss":
             raise ValueError("over has loss, but the loss is your own. Leave one of them out.")
-
-
-# --------------------
-# What comes out of a sweep.
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """Accuracies over rules, modes, every setting that was swept, and seeds; NaN where a run is missing."""
-
-    axes: Axes  # settings and their values, in the order of the arrays' axes
-    rules: tuple[str, ...]
-    modes: tuple[str, ...]
-    accuracy: np.ndarray  # of the test, [rules, modes, *axes, seeds]
-    valid_accuracy: np.ndarray  # the same of validation, by which the best point is chosen
-    points: list[dict[str, Any]]  # as sweep.json has them
-    left_out: list[str]
-    folder: Path
-    dataset: str
-
-    def best(self, rule: str, mode: str) -> dict[str, Any] | None:
-        """The point that validated best, the mean over seeds; None where there is none."""
-        finished = [p for p in self.points if (p["rule"], p["mode"], p["state"]) == (rule, mode, "finished")]
-        return max(finished, key=lambda point: np.mean(point["valid_accuracy"]), default=None)
-
-    @property
-    def diverged(self) -> list[str]:
-        return [f"{point['name']}: {point['why']}" for point in self.points if point["state"] == "diverged"]
-
-    def __str__(self) -> str:
-        over = ", ".join(f"{name} of {', '.join(map(text, values))}" for name, values in self.axes.items())
-        return f"{len(self.points)} runs over {over}, in {self.folder}"
-
-    def __repr__(self) -> str:
-        return f"<SweepResult of {self}>"
-
-
-def gathered(
-    config: SweepConfig, axes: Axes, points: Sequence[dict[str, Any]], left_out: list[str], folder: Path
-) -> SweepResult:
-    """The arrays, from the records of the points."""
-    rules, modes = (tuple(dict.fromkeys(point[what] for point in points)) for what in ("rule", "mode"))
-    shape = (len(rules), len(modes), *map(len, axes.values()), config.seeds)
-    found = {name: np.full(shape, np.nan) for name in ("test_accuracy", "valid_accuracy")}
-    for point in points:
-        if point["state"] == "finished":
-            where = [values.index(point["at"][name]) for name, values in axes.items()]
-            for name, array in found.items():
-                array[rules.index(point["rule"]), modes.index(point["mode"]), *where] = point[name]
-    accuracy, valid = found.values()
-    return SweepResult(axes, rules, modes, accuracy, valid, [*points], left_out, folder, config.dataset)

@@ -1,8 +1,8 @@
-"""Where each rule went, network by network, in the plane of BPTT's first and last model."""
+"""`otpe landscape`: the loss around a training run by BPTT, and the path of every rule in the plane of that run."""
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch
 from otpe.datasets.frames import FrameSet
 from otpe.datasets.registry import DRAWN
-from otpe.engine import Backend, Precision
 from otpe.lab.report import words
 from otpe.lab.report.content import Contours, Figure, Line, Lines, Path, Section, Table
 from otpe.lab.report.palette import shown
@@ -24,143 +23,125 @@ from otpe.lab.runs.compare import Comparison
 from otpe.lab.runs.custom import Own
 from otpe.lab.runs.task import Splits
 from otpe.lab.settings import CompareConfig, LandscapeConfig, Settings
-from otpe.lab.studies import provenance
+from otpe.lab.studies import study
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
 
-REFERENCE = "bptt"  # whose plane it is
-Runs = Mapping[str, tuple[np.ndarray, Any]]  # by rule: steps [K], parameters [K, S, ...]
+REFERENCE = "bptt"  # the rule that defines the plane
+Paths = Mapping[str, tuple[np.ndarray, Any]]  # by rule: steps [K], parameters [K, S, ...]
 
 
 class NoPlaneError(ValueError):
-    """Training has led nowhere, or straight on."""
+    """The first and the last model of BPTT do not span a plane."""
 
 
-class Seen(NamedTuple):
-    """Every network in its own plane, and the loss around the first. By rule, K models of each of S networks."""
+class PathsInPlane(NamedTuple):
+    """K models of each of S networks, by rule, in the plane of their network; and the loss around the first network."""
 
     landscape: Landscape  # of the first network
     steps: dict[str, np.ndarray]  # [K]
     coordinates: dict[str, np.ndarray]  # [S, K, 2]
-    explained: dict[str, np.ndarray]  # [S, K] share of |θ − θ₀|² that lies in the plane; NaN at the start
-    length: dict[str, np.ndarray]  # [S] from the first to the last model
-    apart: dict[str, np.ndarray]  # [S] from BPTT's last model to this rule's
-    samples: int  # that the loss is taken over
+    explained: dict[str, np.ndarray]  # [S, K] share of |θ − θ₀|² in the plane; NaN at the start
+    length: dict[str, np.ndarray]  # [S] distance between the first and the last model
+    apart: dict[str, np.ndarray]  # [S] distance between BPTT's last model and this rule's
+    samples: int  # for the loss
 
 
-def look(
+def measure(
     net: Network,
-    runs: Runs,
+    paths: Paths,
     batch: SpikeBatch,
-    *,
-    grid: int = 41,
-    loss: LossChoice = None,
-    precision: Precision = "float32",
-    backend: Backend = "auto",
-) -> Seen:
-    """`runs`: weights along training, as `read_snapshot` returns them; `batch`: what the loss is taken over."""
-    if REFERENCE not in runs:
-        raise ValueError(f"there are runs of {', '.join(runs)}, but none of bptt, whose plane it is. Train it too.")
-    _, reference = runs[REFERENCE]
-    planes = [_plane(reference, i) for i in range(jax.tree.leaves(reference)[0].shape[1])]
-    found = {rule: _projected(planes, params) for rule, (_, params) in runs.items()}
+    **options: Any,
+) -> PathsInPlane:
+    """Project all paths into the planes of BPTT, and compute the loss of `batch` around the first network.
+
+    `paths` has the weights along training, as `read_snapshot` returns them. `options` are as in `otpe.landscape`.
+    """
+    if REFERENCE not in paths:
+        raise ValueError(f"there are runs of {', '.join(paths)}, but none of bptt, whose plane it is. Train it too.")
+    models = {rule: params for rule, (_, params) in paths.items()}
+    bptt = models[REFERENCE]
+    planes = [_plane(bptt, i) for i in range(jax.tree.leaves(bptt)[0].shape[1])]
+    stacked = jax.tree.map(lambda *each: np.stack(each), *planes)
+    projected = {rule: jax.tree.map(np.asarray, _project(stacked, params)) for rule, params in models.items()}
     around = landscape(
         net,
-        _model(reference, 0, 0),
-        _model(reference, -1, 0),
-        {rule: _network(params, 0) for rule, (_, params) in runs.items()},
+        _at(bptt, (0, 0)),
+        _at(bptt, (-1, 0)),
+        {rule: _at(params, np.s_[:, 0]) for rule, params in models.items()},
         batch.spikes,
         batch.labels,
         None if batch.lengths is None else batch.mask,
-        grid=grid,
-        loss=loss,
-        precision=precision,
-        backend=backend,
+        **options,
     )
-    return Seen(
+    return PathsInPlane(
         landscape=jax.tree.map(np.asarray, around),
-        steps={rule: np.asarray(steps) for rule, (steps, _) in runs.items()},
-        coordinates={rule: at for rule, (at, _) in found.items()},
-        explained={rule: share for rule, (_, share) in found.items()},
-        length={rule: _distance(_at(params, -1), _at(params, 0)) for rule, (_, params) in runs.items()},
-        apart={rule: _distance(_at(params, -1), _at(reference, -1)) for rule, (_, params) in runs.items()},
+        steps={rule: np.asarray(steps) for rule, (steps, _) in paths.items()},
+        coordinates={rule: at for rule, (at, _) in projected.items()},
+        explained={rule: share for rule, (_, share) in projected.items()},
+        length={rule: _distance(_at(params, -1), _at(params, 0)) for rule, params in models.items()},
+        apart={rule: _distance(_at(params, -1), _at(bptt, -1)) for rule, params in models.items()},
         samples=batch.labels.shape[-1],
     )
 
 
-def npz(seen: Seen) -> bytes:
-    """A file of all arrays by name: loss, at_x, at_y, and for each rule such as steps.otpe."""
-    arrays: dict[str, Any] = {name: getattr(seen.landscape, name) for name in ("loss", "at_x", "at_y")}
+def npz(found: PathsInPlane) -> bytes:
+    """The content of landscape.npz: loss, at_x, at_y, and for each rule arrays such as steps.otpe."""
+    arrays: dict[str, Any] = {name: getattr(found.landscape, name) for name in ("loss", "at_x", "at_y")}
     for part in ("steps", "coordinates", "explained", "length", "apart"):
-        arrays |= {f"{part}.{rule}": values for rule, values in getattr(seen, part).items()}
+        arrays |= {f"{part}.{rule}": values for rule, values in getattr(found, part).items()}
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     return content.getvalue()
 
 
-def _plane(reference: Any, i: int) -> Plane:
+_project = jax.jit(jax.vmap(project, in_axes=(0, 1)))  # each network into its own plane
+
+
+def _plane(bptt: Any, network: int) -> Plane:
     try:
-        return plane(_model(reference, 0, i), _model(reference, -1, i))
+        return plane(_at(bptt, (0, network)), _at(bptt, (-1, network)))
     except ValueError as error:
-        raise NoPlaneError(f"bptt, network {i}: {error}") from None
+        raise NoPlaneError(f"bptt, network {network}: {error}") from None
 
 
-def _projected(planes: list[Plane], params: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates [S, K, 2] and explained shares [S, K]: each network in its own plane."""
-    side_by_side = jax.tree.map(lambda *each: np.stack(each), *planes)
-    return jax.tree.map(np.asarray, _project(side_by_side, params))
-
-
-_project = jax.jit(jax.vmap(project, in_axes=(0, 1)))
+def _at(params: Any, index: Any) -> Any:
+    """Parameters at an index of the axes [K, S] in front."""
+    return jax.tree.map(lambda x: x[index], params)
 
 
 def _distance(a: Any, b: Any) -> np.ndarray:
-    """[S] between the models of each network."""
+    """The distance [S] between the models of each network."""
     squares = jax.tree.map(lambda x, y: np.square(np.float64(x) - y).sum(tuple(range(1, np.ndim(x)))), a, b)
     return np.sqrt(sum(jax.tree.leaves(squares)))
 
 
-def _at(params: Any, k: int) -> Any:
-    """Model k of every network, [S, ...]."""
-    return jax.tree.map(lambda x: x[k], params)
-
-
-def _network(params: Any, i: int) -> Any:
-    """Every model of network i, [K, ...]."""
-    return jax.tree.map(lambda x: x[:, i], params)
-
-
-def _model(params: Any, k: int, i: int) -> Any:
-    return jax.tree.map(lambda x: x[k, i], params)
-
-
 # --------------------
-# `otpe landscape`: the loss around a training run, and where each rule went.
+# The study: train by several rules, then measure.
 
 
 @dataclass
 class Study:
-    """A study that was found in order. Calling it trains, and looks."""
+    """A study with valid settings and an open folder. A call trains and measures."""
 
     config: LandscapeConfig
     comparison: Comparison
 
-    def __call__(self) -> tuple[Seen, Section]:
+    def __call__(self) -> tuple[PathsInPlane, Section]:
         config, results, where = self.config, self.comparison(), self.comparison.folder.path
-        runs = {result.rule: saved_weights.read_snapshot(result.folder, result.net) for result in results}
-        if REFERENCE not in runs:
+        paths = {result.rule: saved_weights.read_snapshot(result.folder, result.net) for result in results}
+        if REFERENCE not in paths:
             raise guards.DivergedError(f"there is no plane: {'; '.join(self.comparison.diverged)}")
         batch = validation(config, self.comparison.splits, config.loss_samples)
-        how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
-        how["loss"] = self.comparison.own.loss_of(config)
-        seen = look(results[0].net, runs, batch, grid=config.grid, **how)
-        files.write_atomically(where / "landscape.npz", npz(seen))
+        loss = self.comparison.own.loss_of(config)
+        options = {name: getattr(config, name) for name in ("grid", "precision", "backend")}
+        found = measure(results[0].net, paths, batch, loss=loss, **options)
+        files.write_atomically(where / "landscape.npz", npz(found))
         title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
-        told = section(seen, name=where.name, title=title, remarks=remarks)
-        told = provenance.signed(told, "landscape", config, sum(result.seconds for result in results), where)
-        provenance.write_section(where, told)
-        return seen, told
+        written = section(found, name=where.name, title=title, remarks=remarks)
+        seconds = sum(result.seconds for result in results)
+        return found, study.write_section(written, "landscape", config, seconds, where)
 
 
 def prepared_landscape(
@@ -171,9 +152,9 @@ def prepared_landscape(
     net: Network | None = None,
     loss: LossChoice = None,
 ) -> Study:
-    """Check everything, and make or open the folder. All bad input is told here.
+    """Check everything, make or open the folder, and return the study. Raises for any invalid setting.
 
-    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
+    `data`, `rules`, `net` and `loss` are as in `otpe.compare`.
     """
     check_settings.check_kind(config, LandscapeConfig)
     config, own = compare.with_own(task.of_own(config, data), data, rules, net, loss)
@@ -182,15 +163,15 @@ def prepared_landscape(
     if config.grid < 2:
         raise ValueError(f"grid is {config.grid}, expected at least 2 points in each direction.")
     _check_size(config, task.expected_shape(config) if data is None else task.found_shape(task.given(data)), own)
-    shared = {field.name: getattr(config, field.name) for field in fields(CompareConfig) if hasattr(config, field.name)}
     names = config.rules
     if isinstance(names, tuple | list) and names and not {REFERENCE, "all"} & {*names}:
-        shared["rules"] = (REFERENCE, *names)
-    return Study(config, compare.prepared_comparison(CompareConfig(**shared), own, verb="landscape"))
+        names = (REFERENCE, *names)
+    runs = study.settings_as(CompareConfig, config, rules=names)
+    return Study(config, compare.prepared_comparison(runs, own, verb="landscape"))
 
 
 def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
-    """Do the points of the plane fit into memory, the samples at each of them, and the weights of one rule's way?"""
+    """Raise if the points of the plane, the samples for the loss, or the weights of one path do not fit into memory."""
     memory.check_fits("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
     if config.dataset in DRAWN:
         samples = min(config.valid_samples, config.loss_samples)
@@ -198,14 +179,14 @@ def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
         memory.check_fits("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
     net = build_network.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
-    kept = config.steps // config.snapshots + 1
-    given = {"steps / snapshots": kept, "seeds": config.seeds, "hidden": tuple(config.hidden)}
-    weights = kept * config.seeds * task.weights(net)
+    models = config.steps // config.snapshots + 1
+    given = {"steps / snapshots": models, "seeds": config.seeds, "hidden": tuple(config.hidden)}
+    weights = models * config.seeds * task.weights(net)
     memory.check_fits("the weights along the way of a rule", weights, given, memory.host())
 
 
 def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
-    """The samples that runs of these settings are validated on, side by side: the first ones, if there are more."""
+    """Return the samples that runs with these settings are validated on, as one batch: the first `most` of them."""
     data = splits.valid
     if isinstance(data, FrameSet):
         return data.take(np.arange(min(len(data), most)))
@@ -219,72 +200,74 @@ def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
     )
 
 
-def section(seen: Seen, *, name: str = "landscape", title: str = "Loss landscape", remarks: Any = ()) -> Section:
-    """What a report says about it."""
-    networks = len(seen.explained[REFERENCE])
+# --------------------
+# The section of a report.
+
+
+def section(
+    found: PathsInPlane, *, name: str = "landscape", title: str = "Loss landscape", remarks: Sequence[str] = ()
+) -> Section:
+    networks = len(found.explained[REFERENCE])
     of = f"mean ± σ of {networks} networks, each in its own plane" if networks > 1 else "one network"
-    shares = ", ".join(f"{shown(rule)} {_percent(share[:, -1])}" for rule, share in seen.explained.items())
+    shares = ", ".join(f"{shown(rule)} {_percent(share[:, -1])}" for rule, share in found.explained.items())
     return Section(
         name=name,
         title=title,
-        lead="The loss over the plane through BPTT's initial and final model, and every rule's way through training"
-        f" projected into it. At the end the plane explains of each way: {shares} ({of}).",
-        figures=[_map(seen, title), _shares(seen, of)],
-        tables=[_table(seen, of)],
-        remarks=list(remarks),
+        lead="The loss on the plane through BPTT's initial and final model, and the path of every rule during training,"
+        f" projected into this plane. At the end the plane explains of each path: {shares} ({of}).",
+        figures=[_map(found, title), _shares(found, of)],
+        tables=[_table(found, of)],
+        remarks=remarks,
     )
 
 
-def _map(seen: Seen, title: str) -> Figure:
-    found = seen.landscape
-    ways = [
-        Path(name=rule, x=found.coordinates[rule][:, 0].tolist(), y=found.coordinates[rule][:, 1].tolist())
-        for rule in seen.explained
-    ]
+def _map(found: PathsInPlane, title: str) -> Figure:
+    around = found.landscape
     panel = Contours(
         title=title,
         x="towards BPTT's final model",
         y="along the initial model",
-        at_x=found.at_x.tolist(),
-        at_y=found.at_y.tolist(),
-        heights=found.loss.tolist(),
+        at_x=around.at_x.tolist(),
+        at_y=around.at_y.tolist(),
+        heights=around.loss.tolist(),
         unit="loss",
-        paths=ways,
+        paths=[
+            Path(name=rule, x=around.coordinates[rule][:, 0].tolist(), y=around.coordinates[rule][:, 1].tolist())
+            for rule in found.explained
+        ],
     )
     caption = (
-        f"Loss, shaded where it is high, of the first network on {seen.samples:,} samples of validation, over the plane"
-        " through the initial model, at (0, 0), and BPTT's final one, on the horizontal axis; every rule's way"
-        " projected into it. Distances are those of all weights together."
+        f"Loss of the first network on {found.samples:,} validation samples, shaded where it is high, on the plane"
+        " through the initial model, at (0, 0), and BPTT's final model, on the horizontal axis. The path of every rule"
+        " is projected into the plane. Distances are between all weights together."
     )
     return Figure(name="landscape", caption=caption, panels=[panel])
 
 
-def _shares(seen: Seen, of: str) -> Figure:
+def _shares(found: PathsInPlane, of: str) -> Figure:
     lines = []
-    for rule, share in seen.explained.items():
-        known = share[:, 1:]  # at the start there is no way yet
+    for rule, share in found.explained.items():
+        known = share[:, 1:]  # at the start there is no path yet
         σ = known.std(0).tolist() if len(known) > 1 else None
-        lines.append(Line(name=rule, x=seen.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=σ))
+        lines.append(Line(name=rule, x=found.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=σ))
     panel = Lines(
-        title="How much the plane explains", x="mini-batches", y="share of the way", lines=lines, y_range=(0, 1)
+        title="How much the plane explains", x="mini-batches", y="share of the path", lines=lines, y_range=(0, 1)
     )
-    caption = f"Share of |θ − θ₀|² that lies in the plane: how much of each rule's way the map above shows; {of}."
+    caption = f"Share of |θ − θ₀|² in the plane: how much of each path the map above shows; {of}."
     return Figure(name="explained", caption=caption, panels=[panel])
 
 
-def _table(seen: Seen, of: str) -> Table:
-    columns = ["rule", "explained at the end", "from start to end", "from BPTT's end"]
-    rows = [
-        [
-            rule,
-            words.mean_text(share[:, -1]),
-            words.mean_text(seen.length[rule], 2),
-            words.mean_text(seen.apart[rule], 2),
-        ]
-        for rule, share in seen.explained.items()
-    ]
-    caption = f"Share of each way that the plane explains, and distances |θ − θ'| of all weights together; {of}."
-    return Table(name="ways", caption=caption, columns=columns, rows=rows)
+def _table(found: PathsInPlane, of: str) -> Table:
+    distances = {rule: (found.length[rule], found.apart[rule]) for rule in found.explained}
+    return Table(
+        name="ways",
+        caption=f"Share of each path that the plane explains, and distances |θ − θ'| of all weights together; {of}.",
+        columns=["rule", "explained at the end", "from start to end", "from BPTT's end"],
+        rows=[
+            [rule, words.mean_text(share[:, -1]), *(words.mean_text(values, 2) for values in distances[rule])]
+            for rule, share in found.explained.items()
+        ],
+    )
 
 
 def _percent(share: np.ndarray) -> str:

@@ -1,10 +1,11 @@
-"""`otpe sweep`: a run at every point of a grid. Finished points are not run again; what is known is always on disk."""
+"""`otpe sweep`: train at every point of a grid. Finished points are not trained again; results are on disk at once."""
 
 import json
 import signal
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import numpy as np
 
 from otpe import check, contents, files
 from otpe.lab import signals
+from otpe.lab.report import words
+from otpe.lab.report.content import Bar, Bars, Figure, Heat, Line, Lines, Panel, Section, Table
+from otpe.lab.report.palette import shown
 from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.compare import with_own
 from otpe.lab.runs.custom import NONE, Own, going_on
@@ -22,14 +26,14 @@ from otpe.lab.runs.results import read as read_result
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import check_size, network_of, prepared
 from otpe.lab.settings import SweepConfig, TrainConfig
-from otpe.lab.studies import grid, maps, provenance
-from otpe.lab.studies.grid import Axes, Point, SweepResult, gathered
+from otpe.lab.studies import grid, study
+from otpe.lab.studies.grid import Axes, Point
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
 
-KEPT = ("test_accuracy", "valid_accuracy", "test_loss", "loss", "best_step", "seconds", "steps_per_second")
-PROGRAMS = 50  # points after which compiled programs are forgotten: a process may only have so many
+RECORDED = ("test_accuracy", "valid_accuracy", "test_loss", "loss", "best_step", "seconds", "steps_per_second")
+PROGRAMS = 50  # clear compiled programs after this many points: a process can hold a limited number of them
 
 
 def sweep(
@@ -39,13 +43,13 @@ def sweep(
     rules: str | Rule | Sequence[str | Rule] | None = None,
     net: Network | None = None,
     loss: LossChoice = None,
-) -> SweepResult:
+) -> "SweepResult":
     """Train at every point of the grid, and return all accuracies.
 
-    `data`, `rules`, `net` and `loss` as in `otpe.compare`.
+    `data`, `rules`, `net` and `loss` are as in `otpe.compare`.
 
-    The folder has a run folder for each point, sweep.json with every point, and a section for the report. Runs that
-    diverge are recorded as such. Otherwise as `otpe.train`.
+    The folder has a run folder for each point, sweep.json with the record of every point, and a section for reports. A
+    run that diverges is recorded as such. Everything else is as in `otpe.train`.
     """
     check_settings.check_kind(config, SweepConfig)
     config, own = with_own(task.of_own(config, data), data, rules, net, loss)
@@ -54,34 +58,34 @@ def sweep(
 
 @dataclass
 class Sweep:
-    """A sweep that was found in order. Calling it trains."""
+    """A sweep with valid settings and an open folder. A call trains the points that are waiting."""
 
     config: SweepConfig
     axes: Axes
     points: list[Point]
     left_out: list[str]
     folder: Folder
-    records: list[dict[str, Any]]  # of each point, as sweep.json has them
-    made: tuple[Any, Splits]  # the data that is at hand, and the key of its points; for a user's own, None
+    records: list[dict[str, Any]]  # one for each point, as in sweep.json
+    splits: Splits  # the data that is in memory
+    data_key: Any  # of the points on this data; None for a user's own data, which all points use
     own: Own = NONE
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
-    told: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # of a point that has come to its end
+    on_record: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # called after each new record
 
-    def __call__(self) -> SweepResult:
+    def __call__(self) -> "SweepResult":
         try:
             for i, point in enumerate(self.points):
                 if self.records[i]["state"] == "waiting":
                     self.records[i] |= self._train(point)
-                    self._write()
-                    self.told(self.records[i])
+                    self._write_records()
+                    self.on_record(self.records[i])
                     if i % PROGRAMS == PROGRAMS - 1:
                         jax.clear_caches()
-            self._write()
+            self._write_records()
             result = gathered(self.config, self.axes, self.records, self.left_out, self.folder.path)
             seconds = sum(record.get("seconds", 0.0) for record in self.records)
-            told = maps.section(result, name=self.folder.path.name)
-            told = provenance.signed(told, "sweep", self.config, seconds, self.folder.path)
-            provenance.write_section(self.folder.path, told)
+            about = section(result, self.folder.path.name)
+            study.write_section(about, "sweep", self.config, seconds, self.folder.path)
             return result
         except signals.StoppedError:
             raise
@@ -92,99 +96,83 @@ class Sweep:
             self.folder.close()
 
     def _train(self, point: Point) -> dict[str, Any]:
-        run = prepared(point.run, replace(self.own, data=self._data(point)))
+        """Train at one point, and return what to record."""
+        if self.data_key is not None and self.data_key != grid.data_key(point):
+            self.data_key, self.splits = grid.data_key(point), task.named(point.run)
+        run = prepared(point.run, replace(self.own, data=self.splits))
         run.home, run.verb = self.folder.path, "sweep"
         run.warn = lambda text: self.warn(f"{point.name}, {text}")
         try:
-            return finished(numbers(run()))
+            return _finished(numbers(run()))
         except guards.DivergedError as error:
             return {"state": "diverged", "why": str(error)}
 
-    def _data(self, point: Point) -> Splits:
-        """Made once for all points that have it, which come one behind the other."""
-        key, splits = self.made
-        if key is not None and key != grid.data_key(point):
-            splits = task.named(point.run)
-            self.made = grid.data_key(point), splits
-        return splits
-
-    def _write(self) -> None:
-        write(self.folder.path, self.axes, self.left_out, self.records)
+    def _write_records(self) -> None:
+        about = {"format": folder.FORMAT, "axes": self.axes, "left_out": self.left_out, "points": self.records}
+        files.write_atomically(self.folder.path / "sweep.json", json.dumps(about, indent=1) + "\n")
 
 
 def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
-    """Check everything, and make or open the folder. All bad input is told here."""
+    """Check everything, make or open the folder, and return the sweep. Raises for any invalid setting."""
     check_settings.check_kind(config, SweepConfig)
     config = check_settings.plain(config)
     own = going_on(config, own)
     points, left_out = grid.points(config, own)
-    for point in points if own.data is None else ():
-        _check_size(config, point, own)
-    made = (grid.data_key(points[0]), task.named(points[0].run)) if own.data is None else (None, task.given(own.data))
-    for point in points:
-        if made[0] in (None, grid.data_key(point)):
-            task.check_shapes(made[1], point.run.batch)
-            _check_size(config, point, own, made[1])
+    if own.data is None:
+        for point in points:
+            _check_size(config, point, own)
+        key, splits = grid.data_key(points[0]), task.named(points[0].run)
+    else:
+        key, splits = None, task.given(own.data)
+    splits_of = [splits if key in (None, grid.data_key(point)) else None for point in points]
+    for point, data in zip(points, splits_of, strict=True):
+        if data is not None:
+            task.check_shapes(data, point.run.batch)
+            _check_size(config, point, own, data)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
-    mine |= {**own.of_study, "own_study": "sweep"}
-    opened = folder.opened(config, [config.dataset, "sweep"], mine)
+    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, **own.of_study, "own_study": "sweep"})
     try:
-        _note_grid(opened.path, config)
-        points = [_in(opened.path, point) for point in points]
+        _store_grid(opened.path, config)
+        points = [_placed(opened.path, point) for point in points]
         known = _known(opened.path)
-        at_hand = [made[1] if made[0] in (None, grid.data_key(point)) else None for point in points]
         records = [
-            _record(point, known.get(point.name, {}), data, own) for point, data in zip(points, at_hand, strict=True)
+            _record(point, known.get(point.name, {}), data, own) for point, data in zip(points, splits_of, strict=True)
         ]
     except BaseException:
         opened.close()
         raise
-    return Sweep(config, grid.axes(config.over), points, left_out, opened, records, made, own)
+    return Sweep(config, grid.axes(config.over), points, left_out, opened, records, splits, key, own)
 
 
 def _check_size(config: SweepConfig, point: Point, own: Own, splits: Splits | None = None) -> None:
+    """Raise if the run of a point does not fit into memory. With `splits`, also if its loss does not fit the labels."""
     shape = task.expected_shape(point.run) if splits is None else task.found_shape(splits)
-    placed = point if config.out is None else _in(Path(config.out), point)
-    check_size(placed.run, own.rule(point.run.rule), shape, own)
+    run = point.run if config.out is None else _placed(Path(config.out), point).run
+    check_size(run, own.rule(run.rule), shape, own)
     if splits is not None:
-        network = network_of(point.run, task.as_taken(point.run, splits, own), own)
-        check.targets(network, own.loss_of(point.run), np.zeros(1, int), 1)
+        network = network_of(run, task.as_taken(run, splits, own), own)
+        check.targets(network, own.loss_of(run), np.zeros(1, int), 1)
 
 
-def _in(where: Path, point: Point) -> Point:
-    """A point of the sweep in this folder."""
+def _placed(where: Path, point: Point) -> Point:
+    """The point, with its run in the folder of the sweep."""
     return replace(point, run=replace(point.run, out=where / point.name))
 
 
-def write(where: Path, axes: Axes, left_out: list[str], records: list[dict[str, Any]]) -> None:
-    about_all = {"format": folder.FORMAT, "axes": axes, "left_out": left_out, "points": records}
-    files.write_atomically(where / "sweep.json", json.dumps(about_all, indent=1) + "\n")
+def _store_grid(where: Path, config: SweepConfig) -> None:
+    """Store the grid in config.json, so that `--resume` alone continues with the newest grid."""
+    stored = folder.read_json(where / "config.json")
+    if stored.get("over") != list(config.over):
+        stored["over"] = list(config.over)
+        files.write_atomically(where / "config.json", json.dumps(stored, indent=1) + "\n")
 
 
-def finished(found: dict[str, Any]) -> dict[str, Any]:
-    """Of a run's result, what is recorded of the point."""
-    return {"state": "finished", **{name: found[name] for name in KEPT}}
-
-
-def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: Own) -> dict[str, Any]:
-    """What is known of a point: its result, that it has diverged, or that its turn will come."""
-    blank = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
-    where = Path(point.run.out or point.name)
-    if not (where / "config.json").exists():
-        return blank
-    theirs = folder.read_settings(TrainConfig, where)
-    mine = {**folder.identity(point.run), **own.of_run(point.run)}
-    if splits is not None and "data" in theirs:  # other recordings may lie there by now
-        splits = task.as_taken(point.run, splits, own)
-        mine["data"] = task.fingerprint(splits, point.run.seed, point.run.batch)
-    folder.check_same(str(where), theirs, mine)
-    if (where / "result.json").exists():
-        return blank | finished(read_result(where / "result.json", ("seeds", *KEPT)))
-    return blank | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})
+# --------------------
+# The records of points in sweep.json.
 
 
 def _known(where: Path) -> dict[str, dict[str, Any]]:
-    """What was recorded of points, by name."""
+    """The stored records, by the name of the point."""
     path = where / "sweep.json"
     if not path.exists():
         return {}
@@ -192,15 +180,182 @@ def _known(where: Path) -> dict[str, dict[str, Any]]:
     with contents.reading(path, "Move it away: it is written anew."):
         points = contents.typed(found, {"points": list})["points"]
         for point in points:
-            contents.typed(
-                point, {"name": str, "state": str, **({"why": str} if point.get("state") == "diverged" else {})}
-            )
+            why = {"why": str} if point.get("state") == "diverged" else {}
+            contents.typed(point, {"name": str, "state": str, **why})
         return {point["name"]: point for point in points}
 
 
-def _note_grid(where: Path, config: SweepConfig) -> None:
-    """The settings of a sweep that goes on in another grid say so: with --resume alone, it goes on in that one."""
-    found = folder.read_json(where / "config.json")
-    if found.get("over") != list(config.over):
-        found["over"] = list(config.over)
-        files.write_atomically(where / "config.json", json.dumps(found, indent=1) + "\n")
+def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: Own) -> dict[str, Any]:
+    """The record of a point from its folder: finished, diverged or waiting. Raises if the run has other settings."""
+    record = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
+    where = Path(point.run.out or point.name)
+    if not (where / "config.json").exists():
+        return record
+    theirs = folder.read_settings(TrainConfig, where)
+    mine = {**folder.identity(point.run), **own.of_run(point.run)}
+    if splits is not None and "data" in theirs:  # the same folder may hold other recordings by now
+        mine["data"] = task.fingerprint(task.as_taken(point.run, splits, own), point.run.seed, point.run.batch)
+    folder.check_same(str(where), theirs, mine)
+    if (where / "result.json").exists():
+        return record | _finished(read_result(where / "result.json", ("seeds", *RECORDED)))
+    return record | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})
+
+
+def _finished(result: dict[str, Any]) -> dict[str, Any]:
+    """The part of a record that comes from the run's result."""
+    return {"state": "finished", **{name: result[name] for name in RECORDED}}
+
+
+# --------------------
+# The accuracies of all points.
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Accuracies over rules, modes, every swept setting, and seeds. NaN if there is no run, or it has no result."""
+
+    axes: Axes  # the swept settings and their values, in the order of the arrays' axes
+    rules: tuple[str, ...]
+    modes: tuple[str, ...]
+    accuracy: np.ndarray  # on the test data, [rules, modes, *axes, seeds]
+    valid_accuracy: np.ndarray  # on the validation data, with the same shape; it chooses the best point
+    points: list[dict[str, Any]]  # the records in sweep.json
+    left_out: list[str]
+    folder: Path
+    dataset: str
+
+    def best(self, rule: str, mode: str) -> dict[str, Any] | None:
+        """The point with the highest mean validation accuracy over seeds, or None if no point is finished."""
+        finished = [p for p in self.points if (p["rule"], p["mode"], p["state"]) == (rule, mode, "finished")]
+        return max(finished, key=_validation, default=None)
+
+    @property
+    def best_points(self) -> list[dict[str, Any]]:
+        """The best point of each rule in each mode."""
+        found = (self.best(rule, mode) for mode, rule in product(self.modes, self.rules))
+        return [point for point in found if point is not None]
+
+    @property
+    def diverged(self) -> list[str]:
+        return [f"{point['name']}: {point['why']}" for point in self.points if point["state"] == "diverged"]
+
+    def __str__(self) -> str:
+        over = ", ".join(f"{name} of {', '.join(map(grid.text, values))}" for name, values in self.axes.items())
+        return f"{len(self.points)} runs over {over}, in {self.folder}"
+
+    def __repr__(self) -> str:
+        return f"<SweepResult of {self}>"
+
+
+def _validation(point: dict[str, Any]) -> float:
+    return float(np.mean(point["valid_accuracy"]))
+
+
+def gathered(
+    config: SweepConfig, axes: Axes, points: Sequence[dict[str, Any]], left_out: list[str], folder: Path
+) -> SweepResult:
+    """The result of a sweep, from the records of its points."""
+    rules, modes = (tuple(dict.fromkeys(point[what] for point in points)) for what in ("rule", "mode"))
+    shape = (len(rules), len(modes), *map(len, axes.values()), config.seeds)
+    test, valid = np.full(shape, np.nan), np.full(shape, np.nan)
+    for point in points:
+        if point["state"] == "finished":
+            where = [values.index(point["at"][name]) for name, values in axes.items()]
+            index = (rules.index(point["rule"]), modes.index(point["mode"]), *where)
+            test[index], valid[index] = point["test_accuracy"], point["valid_accuracy"]
+    return SweepResult(axes, rules, modes, test, valid, [*points], left_out, folder, config.dataset)
+
+
+# --------------------
+# The section of a report: curves over one setting, maps over two or more.
+
+
+def section(result: SweepResult, name: str = "sweep") -> Section:
+    over, seeds = " × ".join(result.axes), result.accuracy.shape[-1]
+    networks = f"mean ± σ of {seeds} networks" if seeds > 1 else "one network each"
+    finished = sum(point["state"] == "finished" for point in result.points)
+    lead = f"Test accuracy over {over}: {finished} of {len(result.points)} runs, {networks}."
+    if result.best_points:
+        best = max(result.best_points, key=_validation)
+        at = ", ".join(f"{name} {grid.text(value)}" for name, value in best["at"].items())
+        lead += f" Best in validation: {shown(best['rule'])} {best['mode']} at {at},"
+        lead += f" {words.mean_text(best['test_accuracy'])} in the test."
+    return Section(
+        name=name,
+        title=f"{over}, {result.dataset}",
+        lead=lead,
+        figures=[
+            Figure(name=mode, caption=f"Test accuracy over {over}, {mode}; {networks}.", panels=_panels(result, mode))
+            for mode in result.modes
+        ],
+        tables=[table(result)],
+        remarks=[f"{line}." for line in (*result.left_out, *result.diverged)],
+    )
+
+
+def table(result: SweepResult) -> Table:
+    """The best point of each rule in each mode."""
+    rows = []
+    for point in result.best_points:
+        accuracies = [point[what] for what in ("test_accuracy", "valid_accuracy")]
+        means = [float(of(values)) for values in accuracies for of in (np.mean, np.std)]
+        rows.append([point["rule"], point["mode"], *map(grid.text, point["at"].values()), *means])
+    return Table(
+        name="best",
+        caption="The point of each rule with the highest validation accuracy, and its test accuracy.",
+        columns=["rule", "mode", *result.axes, "test accuracy", "σ", "validation", "σ"],
+        rows=rows,
+    )
+
+
+def _panels(result: SweepResult, mode: str) -> list[Panel]:
+    """The panels of one mode, for the rules that have a result."""
+    accuracy = result.accuracy[:, result.modes.index(mode)]  # [rules, *axes, seeds]
+    known = [i for i in range(len(result.rules)) if not np.isnan(accuracy[i]).all()]
+    rules, accuracy = [result.rules[i] for i in known], accuracy[known]
+    return _curves(result, mode, rules, accuracy) if len(result.axes) == 1 else _maps(result, rules, accuracy)
+
+
+def _curves(result: SweepResult, mode: str, rules: list[str], accuracy: np.ndarray) -> list[Panel]:
+    """A line per rule, or a bar if the values are not numbers. `accuracy` is [rules, values, seeds]."""
+    ((name, values),) = result.axes.items()
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    if numeric:
+        order = np.argsort(values)
+        values, accuracy = [float(values[i]) for i in order], accuracy[:, order]
+    mean, spread = accuracy.mean(-1).tolist(), _spread(accuracy) or [None] * len(rules)
+    each: Any = list(zip(rules, mean, spread, strict=True))
+    if not numeric:
+        bars = [Bar(name=rule, values=y, spread=s) for rule, y, s in each]
+        return [Bars(title=mode, y="test accuracy", groups=[*map(grid.text, values)], bars=bars, y_range=(0, 1))]
+    lines = [Line(name=rule, x=values, y=y, spread=s) for rule, y, s in each]
+    decade = values[0] > 0 and values[-1] / values[0] >= 10
+    return [Lines(title=mode, x=name, y="test accuracy", lines=lines, log_x=decade, y_range=(0, 1))]
+
+
+def _maps(result: SweepResult, rules: list[str], accuracy: np.ndarray) -> list[Panel]:
+    """A map per rule and combination of the settings after the second. `accuracy` is [rules, *axes, seeds]."""
+    (rows, columns, *rest), text = result.axes, grid.text
+    panels: list[Panel] = []
+    for rule, of_rule in zip(rules, accuracy, strict=True):
+        for where in product(*(range(len(result.axes[name])) for name in rest)):
+            values = of_rule[:, :, *where]  # [rows, columns, seeds]
+            at = [f"{name} {text(result.axes[name][k])}" for name, k in zip(rest, where, strict=True)]
+            panels.append(
+                Heat(
+                    title=", ".join([shown(rule), *at]),
+                    x=columns,
+                    y=rows,
+                    columns=[*map(text, result.axes[columns])],
+                    rows=[*map(text, result.axes[rows])],
+                    values=values.mean(-1).tolist(),
+                    spread=_spread(values),
+                    unit="test accuracy",
+                )
+            )
+    return panels
+
+
+def _spread(accuracy: np.ndarray) -> Any:
+    """σ over seeds, or None for a single seed."""
+    return None if accuracy.shape[-1] == 1 else accuracy.std(-1).tolist()

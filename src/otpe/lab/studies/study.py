@@ -1,0 +1,64 @@
+"""What all studies do alike: convert settings, name their command, draw mean curves, write the section."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from otpe import files
+from otpe.lab.report import sections, words
+from otpe.lab.report.content import Line, Section, to_json
+from otpe.lab.runs import folder
+
+Kind = TypeVar("Kind")
+NOT_SHOWN = ("out", "resume")  # settings that do not describe the study
+
+
+def settings_as(kind: type[Kind], config: Any, **changes: Any) -> Kind:
+    """Return settings of another kind: the values of `config` where it has the setting, and these changes."""
+    names = (field.name for field in fields(kind))  # pyright: ignore[reportArgumentType]
+    return kind(**{**{name: getattr(config, name) for name in names if hasattr(config, name)}, **changes})
+
+
+def mean_line(name: str, steps: np.ndarray, values: np.ndarray) -> Line:
+    """Return a curve of at most 100 points: mean ± σ over networks, from values [K, S]."""
+    steps, values = words.thinned(steps, values)
+    mean, spread = words.mean(values, 1).tolist(), words.std(values, 1).tolist()
+    return Line(name=name, x=steps.tolist(), y=mean, spread=spread)
+
+
+def command(verb: str, config: Any, about: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return the command line of these settings, without those at their default.
+
+    `about` is config.json of the study. The result is "" if the study uses parts that no command can name, such as a
+    user's own network.
+    """
+    own = {name: value for name, value in about.items() if name.startswith("own_")}
+    return sections.command(verb, type(config), {**folder.plain(config), **own})
+
+
+def write_section(section: Section, verb: str, config: Any, seconds: float, where: Path) -> Section:
+    """Add command, settings, machine and time to a section, and write it to the folder of the study.
+
+    The folder gets section.json and, if matplotlib is installed, the figures.
+    """
+    about = folder.read_json(where / "config.json")
+    section = replace(
+        section,
+        command=command(verb, config, about),
+        settings={name: value for name, value in folder.plain(config).items() if name not in NOT_SHOWN},
+        machine=sections.machine(about),
+        seconds=seconds,
+        remarks=[*section.remarks, *sections.by_hand(about)],
+    )
+    files.write_atomically(where / "section.json", to_json(section))
+    if find_spec("matplotlib"):
+        from otpe.lab.report.drawing import draw
+
+        for figure in section.figures:
+            draw(figure, where)
+    return section
