@@ -14,6 +14,7 @@ from otpe.datasets.download import SOURCES
 from otpe.lab.paper import reproduce as reproduction
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.reproduce import prepared_reproduction, reproduce
+from otpe.lab.records import read_config
 from otpe.lab.report import finder
 from otpe.lab.report.content import to_json
 from otpe.lab.runs import task
@@ -136,7 +137,7 @@ def test_folders_are_named_after_the_scale(run_log, tmp_path, monkeypatch):
     for given, name in (({"quick": True}, "reproduce-quick"), ({"fine": True}, "reproduce-fine"), ({}, "reproduce")):
         prepared = prepared_reproduction(ReproduceConfig(items=("complexity",), **given))
         prepared.lock.release()
-        assert (tmp_path / "runs" / name / "config.json").exists()
+        assert read_config(tmp_path / "runs" / name)["kind"] == "reproduce"
 
 
 def test_the_name_of_the_recordings(config):

@@ -12,6 +12,7 @@ from tiny_runs import TINY, arguments, fingerprints
 import otpe
 from otpe import cli
 from otpe.datasets import from_arrays
+from otpe.lab.records import read_config
 from otpe.lab.report import content
 from otpe.lab.runs import checkpoint, compare, loop, task
 from otpe.lab.runs.custom import Own
@@ -75,6 +76,7 @@ def test_each_rule_has_a_run_folder(compared, config):
     assert [result.learning_rate for result in results] == [0.01, 0.01, 0.002]
     for result in results:
         loaded = otpe.load(result.folder)
+        assert (read_config(config.out)["kind"], read_config(result.folder)["kind"]) == ("compare", "train")
         assert result.folder == config.out / f"{result.rule}-{result.mode}"
         assert (loaded.test_accuracy, loaded.metrics) == (result.test_accuracy, result.metrics)
 

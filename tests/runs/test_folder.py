@@ -283,6 +283,68 @@ def test_config_json_has_settings_versions_and_data(trained):
     assert config.keys() >= {"commit", "device", "platform", "data"}
 
 
+# Kinds of folders
+
+OLDER = {
+    "train": {"rule": "otpe", "mode": "offline"},
+    "compare": {"rules": ["otpe"], "modes": ["offline"]},
+    "landscape": {"rules": ["otpe"], "modes": ["offline"], "own_study": "landscape"},
+    "sweep": {"rules": ["otpe"], "modes": ["offline"], "own_study": "sweep"},
+    "stream": {"rule": "otpe", "kind": "text", "own_study": "stream"},
+    "reproduce": {"reproduce": True, "scale": "full"},
+    None: {"items": ["a", "b"]},
+}
+
+
+@pytest.mark.parametrize("kind", OLDER)
+def test_the_kind_of_a_folder_of_an_earlier_version_is_found(kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(OLDER[kind]))
+    config = records.read_config(tmp_path)
+    assert config.get("kind") == records.kind_of(config) == records.kind_of(OLDER[kind]) == kind
+    assert config.get("source_kind") == ("text" if kind == "stream" else None)
+    assert "own_study" not in config
+
+
+def test_every_folder_says_its_kind(trained):
+    config = json.loads((trained.folder / "config.json").read_text())
+    assert (config["format"], config["kind"]) == (1, "train")
+    for odd in (["train"], {"train": 1}, 7, "trains"):
+        assert records.kind_of({**config, "kind": odd}) is None
+
+
+def test_a_folder_without_a_kind_resumes(unfinished, trained):
+    path = unfinished / "config.json"
+    config = json.loads(path.read_text())
+    del config["kind"]
+    path.write_text(json.dumps(config))
+    assert otpe.train(replace(TINY, out=unfinished, resume=True)).test_accuracy == trained.test_accuracy
+    assert otpe.load(unfinished).loss == trained.loss
+    assert "kind" not in json.loads(path.read_text()), "the file is not rewritten"
+
+
+def test_a_folder_of_another_kind_is_refused(finished, no_training):
+    path = finished / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"kind": "stream"}))
+    with pytest.raises(FileExistsError, match=r"which holds a stream, not a single run. Name another folder."):
+        otpe.train(replace(TINY, out=finished, resume=True))
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+def test_a_file_of_a_newer_format_is_refused(name, finished, no_training, capsys):
+    path = finished / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
+    message = (
+        f"{path} has the format 2, which a newer otpe wrote; this one reads 1. Update otpe: pip install --upgrade otpe."
+    )
+    assert main("--resume", "--out", finished) == 2
+    assert message in capsys.readouterr().err
+    with pytest.raises(records.OtherFormatError, match="which a newer otpe wrote"):
+        otpe.load(finished)
+
+
+# Damage
+
+
 def lines_of(folder):
     return (folder / "metrics.jsonl").read_text().splitlines()
 

@@ -45,7 +45,12 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     assert len(last["rates"]) == 2
     assert 0 < last["latency_ms"][0] <= last["latency_ms"][1]
     settings = json.loads((out / "config.json").read_text())
-    assert (settings["source"], settings["kind"], settings["hidden"]) == (str(file), "text", [6])
+    assert (settings["source"], settings["kind"], settings["source_kind"], settings["hidden"]) == (
+        str(file),
+        "stream",
+        "text",
+        [6],
+    )
     assert settings["versions"]["otpe"] == otpe.__version__
     output, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
     assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in output.out

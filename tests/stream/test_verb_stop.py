@@ -18,6 +18,7 @@ from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, kn
 
 import otpe
 from otpe import cli, files, tensors
+from otpe.lab.report import content
 from otpe.lab.runs import checkpoint, folder
 from otpe.stream import saved, sources
 from otpe.stream.prequential import Prequential, evaluate
@@ -71,6 +72,28 @@ def test_a_stopped_and_resumed_stream_gives_the_same_bits(which, tmp_path, monke
     lasts = [json.loads((each / "metrics.jsonl").read_text().splitlines()[-1]) for each in (settings.out, whole)]
     assert lasts[0]["loss"] == lasts[1]["loss"]
     assert lasts[0]["rates"] == lasts[1]["rates"]
+
+
+def test_a_stream_of_version_0_1_resumes(file, out):
+    """That version wrote `own_study`, and the kind of the source as `kind`."""
+    with pytest.raises(KeyboardInterrupt):
+        run(config(file, out), [Pressed(9)])
+    newest = checkpoint.newest(out / "checkpoints")
+    stopped = saved.load(newest)
+    for path, settings in (
+        (out / "config.json", json.loads((out / "config.json").read_text())),
+        (None, stopped.identity),
+    ):
+        assert settings.pop("kind", "stream") == "stream"
+        settings |= {"own_study": "stream", "kind": settings.pop("source_kind")}
+        if path:
+            path.write_text(json.dumps(settings))
+    saved.save(newest.parent, stopped)
+    assert saved.load(newest).identity["own_study"] == "stream"
+    run(config(file, out, resume=True))
+    section = content.from_json((out / "section.json").read_text())
+    assert section.command.startswith("otpe stream ")
+    assert "own" not in "".join(section.remarks)
 
 
 def test_a_finished_stream_is_shown_again(file, out, capsys):

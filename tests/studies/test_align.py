@@ -8,6 +8,7 @@ from tiny_runs import TINY, arguments
 
 import otpe
 from otpe import cli
+from otpe.lab.records import read_config
 from otpe.lab.report.content import Bars, Lines, from_json
 from otpe.lab.runs import folder, loop
 from otpe.lab.settings import AlignConfig
@@ -57,6 +58,7 @@ def test_only_a_rule_equal_to_bptt_has_cosine_1_everywhere(aligned):
 
 def test_the_section_has_the_rules_in_the_requested_order(aligned):
     out, output = aligned
+    assert read_config(out)["kind"] == "align"
     section = from_json((out / "section.json").read_text())
     assert section.title == "Gradient cosines, t-randman"
     assert "along 8 mini-batches of training by BPTT; mean ± σ over 2 networks." in section.lead

@@ -14,6 +14,7 @@ import otpe
 from otpe import cli
 from otpe.analysis.landscape import plane, project
 from otpe.datasets import from_arrays
+from otpe.lab.records import read_config
 from otpe.lab.report.content import from_json
 from otpe.lab.runs import guards, loop, saved_weights, task
 from otpe.lab.settings import LandscapeConfig
@@ -91,6 +92,7 @@ def test_samples_keep_their_different_lengths(config):
 
 def test_numbers_and_section_are_written(study, config, drawn):
     seen, _, _ = study
+    assert read_config(config.out)["kind"] == "landscape"
     arrays = np.load(config.out / "landscape.npz")
     np.testing.assert_array_equal(arrays["loss"], seen.landscape.loss)
     np.testing.assert_array_equal(arrays["explained.approx-otpe"], seen.explained["approx-otpe"])

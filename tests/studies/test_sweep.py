@@ -11,6 +11,7 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli
 from otpe.lab import signals
+from otpe.lab.records import read_config
 from otpe.lab.report.content import Bars, Heat, Lines, from_json
 from otpe.lab.runs import folder, guards, loop, task
 from otpe.lab.settings import SweepConfig
@@ -134,6 +135,7 @@ def test_a_larger_grid_runs_only_what_is_new(run_log, tmp_path):
     )
     assert np.isfinite(result.accuracy).all()
     assert folder.stored(SweepConfig, out).over == ("slope=5,10,20", "leak=0.9,0.5")
+    assert read_config(out)["kind"] == "sweep"
 
 
 def test_other_settings_and_folders_are_refused(run_log, tmp_path, monkeypatch):
@@ -145,7 +147,7 @@ def test_other_settings_and_folders_are_refused(run_log, tmp_path, monkeypatch):
         sweep.sweep(replace(CONFIG, out=out))
     monkeypatch.setattr(task, "named", NAMED)
     shared = {f.name: getattr(CONFIG, f.name) for f in fields(otpe.CompareConfig)}
-    with pytest.raises(FileExistsError, match=r"own_study was 'sweep', now is None"):
+    with pytest.raises(FileExistsError, match=r"which holds a sweep, not a comparison. Name another folder."):
         otpe.compare(otpe.CompareConfig(**{**shared, "out": out, "resume": True}))
     about = json.loads((out / "ottt-offline-slope=5-leak=0.9" / "config.json").read_text())
     (out / "ottt-offline-slope=5-leak=0.9" / "config.json").write_text(json.dumps(about | {"batch": 5}))

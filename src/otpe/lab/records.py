@@ -1,11 +1,16 @@
-"""What a run folder holds, read again. Imports no jax."""
+"""Reading the files of a run folder: config.json, metrics.jsonl. Imports no jax."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from otpe import contents
 
 FORMAT = 1  # of config.json and result.json
+SINGLE = ("train", "align")  # kinds of folders with one training run
+STUDIES = {"compare": "a comparison", "landscape": "a landscape", "sweep": "a sweep"}  # with a folder for each run
+KINDS = {**dict.fromkeys(SINGLE, "a single run"), **STUDIES, "stream": "a stream", "reproduce": "a reproduction"}
+KIND_BY_KEY = {"reproduce": "reproduce", "rules": "compare", "rule": "train"}  # for folders of earlier versions
 
 
 class OtherFormatError(contents.ContentError):
@@ -23,6 +28,31 @@ def read_json(path: Path) -> dict[str, Any]:
             " pip install --upgrade otpe."
         )
     return found
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return config.json of a folder, with the keys that this version of otpe would write."""
+    return upgraded(read_json(folder / "config.json"))
+
+
+def upgraded(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a folder with `kind`, and those of a stream with `source_kind`.
+
+    Earlier versions wrote the kind of a study as `own_study`, and the kind of a stream's source as `kind`.
+    """
+    kind, found = kind_of(config), dict(config)
+    if kind == "stream" and found.pop("own_study", None):
+        found["source_kind"] = found.get("kind")
+    found.pop("own_study", None)
+    return found if kind is None else {**found, "kind": kind}
+
+
+def kind_of(config: Mapping[str, Any]) -> str | None:
+    """Return the verb that made a folder, from its config.json. None if it is unknown."""
+    kind = config.get("own_study", config.get("kind"))
+    if kind is None:  # an earlier version wrote it
+        kind = next((kind for key, kind in KIND_BY_KEY.items() if key in config), None)
+    return next((known for known in KINDS if known == kind), None)
 
 
 class Metrics(NamedTuple):

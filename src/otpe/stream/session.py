@@ -17,7 +17,7 @@ import numpy as np
 
 from otpe import files
 from otpe.lab import signals, verbs
-from otpe.lab.records import FORMAT
+from otpe.lab.records import FORMAT, upgraded
 from otpe.lab.report.content import to_json
 from otpe.lab.report.sections import of_stream
 from otpe.lab.runs import check_settings, checkpoint, folder, guards
@@ -79,9 +79,9 @@ def prepared(config: StreamConfig) -> "Run":
         source.close()
         raise
     try:
-        mine = {**folder.identity(config, FREE_OF_STREAM), "kind": source.kind, "own_study": "stream"}
+        mine = {**folder.identity(config, FREE_OF_STREAM), "source_kind": source.kind}
         name = "input" if source.standard else Path(config.source).stem
-        opened = folder.opened(config, ["stream", name, learner.rule.name], mine)
+        opened = folder.opened(config, ["stream", name, learner.rule.name], mine, kind="stream")
     except BaseException:
         _closed(source, page)
         raise
@@ -91,7 +91,7 @@ def prepared(config: StreamConfig) -> "Run":
         newest = checkpoint.newest(opened.checkpoints)
         if newest is not None:
             start = saved.load(newest)
-            folder.check_same(str(newest), {**folder.plain(StreamConfig()), **start.identity}, mine)
+            folder.check_same(str(newest), {**folder.plain(StreamConfig()), **upgraded(start.identity)}, mine)
     except BaseException:
         _closed(source, page, opened)
         raise

@@ -58,7 +58,7 @@ class Diverged(NamedTuple):
 def read(path: Path) -> Finished | Diverged | None:
     """None where the run has not come to its end."""
     if (path / DIVERGED).exists():
-        return Diverged(folder.read_json(path / "config.json"), (path / DIVERGED).read_text())
+        return Diverged(folder.read_config(path), (path / DIVERGED).read_text())
     if not (path / "result.json").exists():
         return None
     about, result = folder.read_settings(TrainConfig, path), read_result(path / "result.json", NEEDED)

@@ -321,7 +321,7 @@ def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
 def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
     path, mine = out / "config.json", {"scale": scale.name, "precision": config.precision}
     if path.exists():
-        folder.check_same(str(out), folder.read_json(path), mine)
+        folder.check_same(str(out), folder.read_config(out), mine)
     else:
-        about_all = {"format": folder.FORMAT, "reproduce": True, **mine, **folder.provenance()}
+        about_all = {"format": folder.FORMAT, "kind": "reproduce", **mine, **folder.provenance()}
         files.write_atomically(path, json.dumps(about_all, indent=1) + "\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from otpe.lab.records import OtherFormatError, checked_metrics, read_json
+from otpe.lab.records import SINGLE, STUDIES, OtherFormatError, checked_metrics, kind_of, read_config, read_json
 from otpe.lab.report import content, sections, words
 from otpe.lab.report.sections import of_unfinished
 
@@ -81,10 +81,10 @@ def _inside(path: Path, in_study: bool) -> list[Found]:
         )
         return ([Found(path, "damaged", note=lost)] if remains else []) + _children(path, in_study)
     with _naming("config.json"):
-        about = read_json(path / "config.json")
-    if about.get("own_study") == "stream":
+        about = read_config(path)
+    if kind_of(about) == "stream":
         return [] if in_study else [_half_stream(path, about)]
-    if "rule" in about:
+    if kind_of(about) in SINGLE:
         return [] if in_study else [_run(path, about)]
     own = [] if (path / "order.json").exists() else [_half_study(path, about)]
     return own + _children(path, in_study=True)
@@ -141,8 +141,8 @@ def _half_study(path: Path, about: dict[str, Any]) -> Found:
     runs = [folder for folder in sorted(path.iterdir()) if (folder / "config.json").exists()]
     done = sum((folder / "result.json").exists() for folder in runs)
     inside = f" Runs in it: {len(runs)}, finished: {done}." if runs else ""
-    own = about.get("own_study", "compare" if "rules" in about and "modes" in about else None)
-    verb = f"otpe {own}" if isinstance(own, str) and own.isidentifier() else "its command"
+    kind = kind_of(about)
+    verb = f"otpe {kind}" if kind in (*STUDIES, "stream") else "its command"
     if (path / "compare.json").exists():
         inside += " Its table.txt is complete; an older otpe made it."
     note = f"There is no section.json: the study was stopped, or is still at work.{inside}"

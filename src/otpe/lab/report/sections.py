@@ -81,7 +81,7 @@ def by_hand(about: Mapping[str, Any]) -> list[str]:
 
 
 def _own(about: Mapping[str, Any]) -> list[str]:
-    return [key.removeprefix("own_") for key in about if key.startswith("own_") and key != "own_study"]
+    return [key.removeprefix("own_") for key in about if key.startswith("own_")]
 
 
 def command(verb: str, kind: type, about: Mapping[str, Any]) -> str:
@@ -200,7 +200,7 @@ def _section(name: str, about: dict[str, Any], result: dict[str, Any], lines: li
 
 def _command(about: dict[str, Any]) -> str:
     """That does it again; none can for standard input."""
-    if about["kind"] == "standard input":
+    if about["source_kind"] == "standard input":
         return ""
     rest = command("stream", StreamConfig, {**about, "source": StreamConfig.source})
     return f"otpe stream {shlex.quote(about['source'])}{rest.removeprefix('otpe stream')}"

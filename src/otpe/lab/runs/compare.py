@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from otpe import check, files, tables
-from otpe.lab.records import read_json
+from otpe.lab.records import read_config
 from otpe.lab.report import content, sections, words
 from otpe.lab.report.palette import shown
 from otpe.lab.runs import check_settings, folder, guards, saved_weights, task
@@ -110,7 +110,7 @@ class Comparison:
             files.write_atomically(path / "curves.png", drawing.png(found.figures[0]))
 
     def _section(self, results: list[Result]) -> content.Section:
-        about, over = read_json(self.folder.path / "config.json"), title(self.config)
+        about, over = read_config(self.folder.path), title(self.config)
         best = max(results, key=lambda result: result.test_accuracy_mean)
         (columns, *rows), tested = _rows(results), "Tested with the weights that validated best."
         accuracy = words.mean_text(best.test_accuracy)
@@ -143,11 +143,10 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     check.targets(network, own.loss_of(config), np.zeros(1, int), 1)
     if not _is_begun(config):
         saved_weights.starting_weights(config, own, network)
-    whose = {} if verb == "compare" else {"own_study": verb}
     data_is = task.fingerprint(splits, config.seed, config.batch)
-    mine = {**folder.identity(config), "data": data_is, **own.of_study, **whose}
+    mine = {**folder.identity(config), "data": data_is, **own.of_study}
     own = replace(own, data=splits)
-    opened = folder.opened(config, [config.dataset, verb], mine)
+    opened = folder.opened(config, [config.dataset, verb], mine, kind=verb)
     runs = [_in(opened.path, run) for run in runs]
     try:
         for run in runs:

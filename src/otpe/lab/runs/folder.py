@@ -17,7 +17,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 import otpe
 from otpe import contents, files
-from otpe.lab.records import FORMAT, checked_metrics, read_json, read_metrics
+from otpe.lab.records import FORMAT, KINDS, SINGLE, checked_metrics, kind_of, read_config, read_json, read_metrics
 from otpe.lab.runs import checkpoint, commit, results
 from otpe.lab.settings import FREE, TrainConfig
 
@@ -123,7 +123,7 @@ class Folder:
 
     def _note_machine(self, step: int) -> list[str]:
         """Other versions or another device than before are written down beside the earlier ones."""
-        about, now = read_json(self.path / "config.json"), provenance()
+        about, now = read_config(self.path), provenance()
         before = [about, *about.get("resumed", [])][-1]
         changed = [
             f"{name} is {now['versions'].get(name)}, was {version}"
@@ -174,6 +174,7 @@ def opened(
     names: Sequence[str],
     mine: dict[str, Any],
     *,
+    kind: str = "train",
     about: Mapping[str, Any] = MappingProxyType({}),
     grown: Grown | None = None,
 ) -> Folder:
@@ -191,11 +192,11 @@ def opened(
     check_strangers(path, "run")
     lock = locked(path)
     try:
-        _check(path, config, mine, grown)
+        _check(path, config, mine, kind, grown)
         files.remove_partial(path)
         had = None
         if not (path / "config.json").exists():
-            said = {"format": FORMAT, **plain(config), **mine, **about, **provenance()}
+            said = {"format": FORMAT, "kind": kind, **plain(config), **mine, **about, **provenance()}
             files.write_atomically(path / "config.json", json.dumps(said, indent=1) + "\n")
         elif grown is not None:
             had = _made_longer(path, mine["steps"])
@@ -210,7 +211,7 @@ def _made_longer(path: Path, steps: int) -> int | None:
 
     The settings are written first, so that whatever ends the process in between, the next one finishes this.
     """
-    found, had = read_json(path / "config.json"), None
+    found, had = read_config(path), None
     if found["steps"] != steps:
         had = found["steps"]
         found |= {"steps": steps, "made_longer": [*found.get("made_longer", []), {"from": had, "to": steps}]}
@@ -232,14 +233,15 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def _check(path: Path, config: Resumable, mine: dict[str, Any], grown: Grown | None = None) -> None:
-    """May this run work here?"""
+def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown: Grown | None) -> None:
+    """Raise FileExistsError if the folder holds another run, or this run and `resume` is not set."""
     if not (path / "config.json").exists():
         return
-    theirs = read_json(path / "config.json")
-    if ("rules" in theirs) != ("rules" in mine):
-        kinds = ("a comparison", "a single run")[:: 1 if "rules" in theirs else -1]
-        raise FileExistsError(f"out is {str(path)!r}, which holds {kinds[0]}, not {kinds[1]}. Name another folder.")
+    theirs = kind_of(read_config(path)) or kind
+    if theirs != kind and not {theirs, kind} <= {*SINGLE}:
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds {KINDS[theirs]}, not {KINDS[kind]}. Name another folder."
+        )
     known = read_settings(type(config), path)
     check_same(str(path), known if grown is None else grown(known), mine)
     if not config.resume:
@@ -279,7 +281,7 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
 
 def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
     """config.json of a run of this kind, and the defaults of settings that are newer than the run."""
-    found, where = read_json(path / "config.json"), path / "config.json"
+    found, where = read_config(path), path / "config.json"
     with contents.reading(where, "Name another folder."):
         contents.typed(found, {name: hint for name, hint in get_type_hints(kind).items() if name in found})
     return {**plain(kind()), **found}

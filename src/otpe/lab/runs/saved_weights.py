@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe import check, contents, files, storage, tensors
-from otpe.lab.records import read_training
+from otpe.lab.records import STUDIES, kind_of, read_training
 from otpe.lab.runs import build_network, checkpoint, folder
 from otpe.lab.runs.custom import Own, stored_net
 from otpe.lab.runs.results import Result, from_json
@@ -28,10 +28,11 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     `net`: the network, if it has maps, neurons or surrogates of your own, which no file can hold.
     """
     where = Path(path)
-    if os.path.exists(where / "config.json") and "rules" in folder.read_json(where / "config.json"):
+    kind = kind_of(folder.read_config(where)) if os.path.exists(where / "config.json") else None
+    if kind in STUDIES:
         runs = ", ".join(sorted(found.parent.name for found in where.glob("*/result.json")))
         raise ValueError(
-            f"{where} holds a comparison. Name the folder of one of its runs: {runs or 'none is finished'}."
+            f"{where} holds {STUDIES[kind]}. Name the folder of one of its runs: {runs or 'none is finished'}."
         )
     config = folder.stored(TrainConfig, where)
     newest = checkpoint.newest(where / "checkpoints", last=config.steps)

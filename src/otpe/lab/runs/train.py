@@ -299,7 +299,7 @@ def train(
     return prepared(config, own, may_grow=True)()
 
 
-def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = False) -> Run:
+def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = False, kind: str = "train") -> Run:
     """Check everything, and make or open the folder. All bad input is told here.
 
     `may_grow`: may a run that is there go on with more steps than it had?
@@ -324,7 +324,9 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     mine = {**folder.identity(config), "data": data_is, **own.of_run(config)}
     grown = partial(folder.check_growth, config, mine) if may_grow else None
     shape = {"data_shape": list(shape_of(splits.train)), "data_classes": len(splits.train.names)}
-    opened = folder.opened(config, [config.dataset, chosen.name, config.mode], mine, about=shape, grown=grown)
+    opened = folder.opened(
+        config, [config.dataset, chosen.name, config.mode], mine, kind=kind, about=shape, grown=grown
+    )
     try:
         files.make_folder(opened.checkpoints)
         for beside in (opened.checkpoints, opened.path / "snapshots"):

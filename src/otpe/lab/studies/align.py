@@ -63,7 +63,7 @@ def prepared_align(config: AlignConfig, own: Own = NONE) -> Run:
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
     run = study.settings_as(TrainConfig, config, rule="bptt", mode="offline", align=tuple(config.rules))
-    return prepared(run, own)
+    return prepared(run, own, kind="align")
 
 
 def along(metrics: Sequence[dict[str, Any]], rules: Sequence[str] | None = None) -> dict[str, Along]:

@@ -46,7 +46,7 @@ def write_section(section: Section, verb: str, config: Any, seconds: float, wher
 
     The folder gets section.json and, if matplotlib is installed, the figures.
     """
-    about = folder.read_json(where / "config.json")
+    about = folder.read_config(where)
     section = replace(
         section,
         command=command(verb, config, about),

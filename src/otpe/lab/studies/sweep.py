@@ -130,7 +130,7 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
             task.check_shapes(data, point.run.batch)
             _check_size(config, point, own, data)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
-    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, **own.of_study, "own_study": "sweep"})
+    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, **own.of_study}, kind="sweep")
     try:
         _store_grid(opened.path, config)
         points = [_placed(opened.path, point) for point in points]
@@ -161,7 +161,7 @@ def _placed(where: Path, point: Point) -> Point:
 
 def _store_grid(where: Path, config: SweepConfig) -> None:
     """Store the grid in config.json, so that `--resume` alone continues with the newest grid."""
-    stored = folder.read_json(where / "config.json")
+    stored = folder.read_config(where)
     if stored.get("over") != list(config.over):
         stored["over"] = list(config.over)
         files.write_atomically(where / "config.json", json.dumps(stored, indent=1) + "\n")
