@@ -1,7 +1,16 @@
-"""JAX does not survive a fork: its threads stay in the parent, and a call in the child would wait for them forever."""
+"""The programs of a streaming learner on the device: one time step of a stream, or a block of them.
+
+Every step starts with the same forward pass, so a program that learns from a step also returns what the network
+predicted before. A program takes over the arrays of the learner's memory and returns new ones. So memory is never
+copied, and never grows.
+
+If numbers are not finite, the loss is infinite. Each step checks membranes and biases at no cost: it adds them, times
+zero, to the spikes, whose mean it computes anyway. A weight that is not finite makes the membrane of its neuron not
+finite at the next step. The end of a block checks all weights.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -12,18 +21,238 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from otpe import memory, scan
+from otpe import memory as machine
+from otpe import scan
 from otpe.networks import Network, one_step
 from otpe.rulebook.rule import StepForm
-from otpe.stream.cell import Program, whole
+from otpe.stream.cell import Program, from_leaves
 from otpe.training.optimizer import ByValue
 
-_used = False  # has this process, or one that it was forked from, made a learner?
+NO_LABEL = -1  # the label of a step that is only observed
+
+
+class Memory(NamedTuple):
+    """All that a learner remembers. Saved learners use the names of the fields."""
+
+    params: Any
+    opt_state: Any
+    state: Any  # membranes and traces, of the rule's per-step form
+    scores: Array  # [classes] leaky sum of output spikes
+    total: Any  # loss and gradient, summed since the last update; None if every step makes an update
+    labelled: Array  # number of steps in that sum
+    present: Any = None  # with a delay: membranes and scores after the newest step; all other fields are `delay` behind
+
+
+class StepOutput(NamedTuple):
+    """What a step returns."""
+
+    scores: Array  # [classes] before learning from the step
+    loss: Array  # NaN without a label; infinite if weights or membranes are not finite
+    rates: Array  # [layers] share of the neurons that spiked
+    spikes: Array  # [classes] of the output neurons
+
+
+@dataclass(frozen=True)
+class ProgramSettings:
+    """All that decides which programs are compiled."""
+
+    net: Network
+    form: StepForm
+    optimizer: ByValue
+    every: int  # labelled steps per update
+    delayed: bool  # may labels come late, so that learning is behind the present?
+    score_leak: float
+    decay: float  # share of the weights that an update takes away
+    limit: float | None  # the largest size of a weight
+
+
+class Programs(NamedTuple):
+    predict: Any  # plain leaves of the memory, x -> scores
+    observe: Program  # memory, x -> memory, output
+    learn: Program  # memory, x, label -> memory, output
+    observe_many: Program  # memory, xs -> memory, output of each step
+    learn_many: Program  # memory, xs, labels -> memory, output of each step
+    mixed_many: Program  # the same, where some labels are NO_LABEL
+    ahead_many: Program  # memory, xs -> memory, output of each step; only the present advances
+    late_many: Program  # memory, xs, old_xs, labels, begins -> the same, and the old steps are learned from
+    reset: Program  # memory -> memory, (); an update by an incomplete group of steps, then all but weights at rest
+
+
+@lru_cache(maxsize=64)
+def programs_for(settings: ProgramSettings) -> Programs:
+    """Return the programs. Learners with equal settings share them."""
+    like = memory_shapes(settings)
+    observe, learn, ahead = (partial(step, settings) for step in (_observe, _learn, _ahead))
+
+    def one(step: Callable[..., tuple[Memory, StepOutput]]) -> Program:
+        def run(memory: Memory, *arrays: Array) -> tuple[Memory, StepOutput]:
+            memory, output = step(memory, *arrays)
+            return memory, _flag_not_finite(output)
+
+        return Program(run, like)
+
+    def many(step: Callable[..., tuple[Memory, StepOutput]]) -> Program:
+        def run(memory: Memory, *arrays: Array) -> tuple[Memory, StepOutput]:
+            memory, output = scan.loop(lambda memory, at: step(memory, *at), memory, arrays)
+            output = _flag_not_finite(output)
+            finite = jnp.stack([jnp.isfinite(w).all() for w in jax.tree.leaves(memory.params)]).all()
+            last = jnp.where(finite, output.loss[-1], jnp.inf)
+            return memory, output._replace(loss=output.loss.at[-1].set(last))
+
+        return Program(run, like)
+
+    def mixed(memory: Memory, x: Array, label: Array) -> tuple[Memory, StepOutput]:
+        return jax.lax.cond(label >= 0, learn, lambda memory, x, _: observe(memory, x), memory, x, label)
+
+    def late(memory: Memory, x: Array, old_x: Array, label: Array, begins: Array) -> tuple[Memory, StepOutput]:
+        memory, output = ahead(memory, x)
+        memory = jax.lax.cond(begins, partial(_reset, settings), lambda same: same, memory)
+        memory, old = mixed(memory, old_x, label)
+        return memory, output._replace(loss=_flag_not_finite(old).loss)
+
+    newest = ahead if settings.delayed else observe
+    return Programs(
+        predict=jax.jit(lambda leaves, x: newest(from_leaves(like, leaves), x)[1].scores),
+        observe=one(observe),
+        learn=one(learn),
+        observe_many=many(observe),
+        learn_many=many(learn),
+        mixed_many=many(mixed),
+        ahead_many=many(ahead),
+        late_many=many(late),
+        reset=Program(lambda memory: (_reset(settings, memory), ()), like),
+    )
+
+
+def start(settings: ProgramSettings, params: Any) -> Memory:
+    """Return the memory before the first step."""
+    total = None if settings.every == 1 else (jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, params))
+    memory = Memory(
+        params=params,
+        opt_state=settings.optimizer.value.init(params),
+        state=settings.form.init(1, jnp.float32),
+        scores=jnp.zeros(settings.net.classes, jnp.float32),
+        total=total,
+        labelled=jnp.zeros((), jnp.int32),
+        present=at_rest(settings.net) if settings.delayed else None,
+    )
+    return jax.tree.map(jnp.copy, memory)  # an array that occurs twice could not be handed over
+
+
+def at_rest(net: Network) -> tuple[Any, Array]:
+    """Return membranes and scores at the beginning of a sequence."""
+    return net.start(1, jnp.float32), jnp.zeros(net.classes, jnp.float32)
+
+
+@lru_cache(maxsize=64)
+def memory_shapes(settings: ProgramSettings) -> Memory:
+    return jax.eval_shape(lambda: start(settings, settings.net.init(jax.random.key(0), jnp.float32)))
+
+
+def check_fits(settings: ProgramSettings) -> None:
+    """Raise ValueError if the memory of the learner cannot fit into the machine's."""
+    units, *hidden, classes = layer_sizes(settings.net)
+    given = {"hidden": tuple(hidden), "units": units, "classes": classes}
+    machine.check_fits("what the learner remembers", machine.size(memory_shapes(settings)), given)
+
+
+def layer_sizes(net: Network) -> list[int]:
+    """Return the number of inputs, then the number of neurons of each layer."""
+    return [prod(shape) for shape in (net.layers[0].in_shape, *(layer.out_shape for layer in net.layers))]
+
+
+# The steps
+
+
+def _ahead(settings: ProgramSettings, memory: Memory, x: Array) -> tuple[Memory, StepOutput]:
+    """The present advances. Membranes and traces that wait for labels stay."""
+    neurons, scores = memory.present
+    neurons, outputs = one_step(settings.net, memory.params, neurons, x[None])
+    output = _output(settings, scores, outputs, neurons, memory.params)
+    return memory._replace(present=(neurons, output.scores)), output
+
+
+def _observe(settings: ProgramSettings, memory: Memory, x: Array) -> tuple[Memory, StepOutput]:
+    """Membranes and traces advance, weights stay."""
+    state, info = settings.form.advance(memory.params, memory.state, x[None])
+    output = _output(settings, memory.scores, info.spikes, settings.form.neurons_of(state), memory.params)
+    return memory._replace(state=state, scores=output.scores), output
+
+
+def _learn(settings: ProgramSettings, memory: Memory, x: Array, label: Array) -> tuple[Memory, StepOutput]:
+    """Membranes, traces and weights advance."""
+    state, info, loss, grads = settings.form.learn(memory.params, memory.state, x[None], label[None])
+    memory = memory._replace(state=state)
+    if settings.every == 1:
+        memory = _update(settings, memory, grads, loss)
+    else:
+        total = jax.tree.map(jnp.add, memory.total, (loss, grads))
+        memory = memory._replace(total=total, labelled=memory.labelled + 1)
+        complete = memory.labelled == settings.every
+        memory = jax.lax.cond(complete, partial(_update_by_mean, settings), lambda same: same, memory)
+    output = _output(settings, memory.scores, info.spikes, settings.form.neurons_of(state), memory.params, loss)
+    return memory._replace(scores=output.scores), output
+
+
+def _output(
+    settings: ProgramSettings,
+    scores: Array,
+    outputs: Sequence[Array],
+    neurons: Sequence[Any],
+    params: Sequence[Any],
+    loss: Array | float = jnp.nan,
+) -> StepOutput:
+    """`scores` are those before the step, `params` those after it."""
+    rates = []
+    for spikes, states, weights in zip(outputs, neurons, params, strict=True):
+        small = [w for w in jax.tree.leaves(weights) if w.shape in ((), spikes.shape[1:])]
+        checked = sum([*small, *jax.tree.leaves(states)])  # not finite if one of them is not finite
+        rates.append((spikes + 0 * checked).mean())
+    out, rates = outputs[-1].reshape(-1), jnp.stack(rates)
+    return StepOutput(settings.score_leak * scores + out, jnp.asarray(loss, scores.dtype), rates, out)
+
+
+def _flag_not_finite(output: StepOutput) -> StepOutput:
+    """Make the loss infinite where the rates are not finite. For one step or for many."""
+    finite = jnp.isfinite(output.rates.sum(-1))
+    return output._replace(loss=jnp.where(finite, output.loss, jnp.inf).astype(output.loss.dtype))
+
+
+def _update_by_mean(settings: ProgramSettings, memory: Memory) -> Memory:
+    """An update by the mean over the steps since the last one."""
+    loss, grads = jax.tree.map(lambda x: x / jnp.maximum(memory.labelled, 1), memory.total)
+    updated = _update(settings, memory, grads, loss)
+    return updated._replace(total=jax.tree.map(jnp.zeros_like, memory.total), labelled=jnp.zeros_like(memory.labelled))
+
+
+def _update(settings: ProgramSettings, memory: Memory, grads: Any, loss: Array) -> Memory:
+    update = optax.with_extra_args_support(settings.optimizer.value).update  # some optimizers use the loss
+    updates, opt_state = update(grads, memory.opt_state, memory.params, value=loss)
+    params, limit = optax.apply_updates(memory.params, updates), settings.limit
+    if settings.decay:
+        params = jax.tree.map(lambda w: w * (1 - settings.decay), params)
+    if limit is not None:
+        params = jax.tree.map(lambda w: jnp.clip(w, -limit, limit), params)
+    return memory._replace(params=params, opt_state=opt_state)
+
+
+def _reset(settings: ProgramSettings, memory: Memory) -> Memory:
+    """The sequence ends. An incomplete group of steps makes an update first."""
+    if memory.total is not None:
+        waiting = memory.labelled > 0
+        memory = jax.lax.cond(waiting, partial(_update_by_mean, settings), lambda same: same, memory)
+    return memory._replace(state=settings.form.init(1, jnp.float32), scores=jnp.zeros_like(memory.scores))
+
+
+# JAX does not survive a fork: its threads stay in the parent, and a call in the child would wait for them forever.
+
+
+_jax_used = False  # has this process, or one that it was forked from, made a learner?
 _forked = False  # was it forked after that?
 
 
 def check_not_forked() -> None:
-    """Raises in a process that was forked from one with a learner. Call it before anything that asks JAX."""
+    """Raise RuntimeError in a process that was forked from one with a learner. Call it before any call of JAX."""
     if _forked:
         raise RuntimeError(
             "this process was forked from one that uses JAX, and JAX would hang here. Save the learner before, start"
@@ -32,244 +261,15 @@ def check_not_forked() -> None:
 
 
 def mark_jax_used() -> None:
-    global _used
+    global _jax_used
     check_not_forked()
-    _used = True
+    _jax_used = True
 
 
 def _in_child() -> None:
     global _forked
-    _forked = _used
+    _forked = _jax_used
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_in_child)
-
-
-# --------------------
-# What a streaming learner runs on the device: one time step of one stream, or a block of them.
-#
-# Every step starts with the same forward pass, so what a learner would have predicted before it learned from a step
-# comes
-# for free with learning. Memory is handed over to each program and comes back changed: never copied, and never larger.
-#
-# Numbers that are not finite show in the loss, which is infinite then. Each step looks at the membranes and biases,
-# which
-# costs nothing: they are added, times zero, to the spikes whose mean is taken anyway. A weight that is not finite makes
-# the membrane of its neuron so at the next step. The end of a block looks at all weights.
-
-
-NO_LABEL = -1  # of a step that is only observed
-
-
-class Memory(NamedTuple):
-    """All that a learner remembers."""
-
-    params: Any
-    opt_state: Any
-    state: Any  # membranes and traces, of the rule's per-step form
-    scores: Array  # [classes] leaky sum of output spikes
-    total: Any  # loss and gradient, summed since the last update; None where every step makes one
-    labelled: Array  # steps in that sum
-    present: Any = None  # of a learner whose labels come late: membranes and scores of now; the others are of then
-
-
-class Told(NamedTuple):
-    """What a step has to tell."""
-
-    scores: Array  # [classes] as before learning from it
-    loss: Array  # NaN without a label; infinite where weights or membranes are not finite
-    rates: Array  # [layers] share of the neurons that spiked
-    spikes: Array  # [classes] of the output neurons
-
-
-@dataclass(frozen=True)
-class How:
-    """All that decides which programs are compiled."""
-
-    net: Network
-    form: StepForm
-    optimizer: ByValue
-    every: int  # labelled steps to an update
-    late: bool  # are labels late, and learned from when the network is further on?
-    score_leak: float
-    decay: float  # share of the weights that an update takes away
-    limit: float | None  # on the size of a weight
-
-
-class Programs(NamedTuple):
-    predict: Any  # plain leaves of the memory, x -> scores
-    observe: Program  # memory, x -> memory, told
-    learn: Program  # memory, x, label -> memory, told
-    observe_many: Program  # memory, xs -> memory, told of each
-    learn_many: Program  # memory, xs, labels -> memory, told of each
-    mixed_many: Program  # the same, where some labels are NO_LABEL
-    look_many: Program  # memory, xs -> memory, told of each: the present goes on, and nothing else
-    late_many: Program  # memory, xs, then, labels, begins -> the same, and steps of then are learned from
-    rest: Program  # memory -> memory, (): an update by what is left of a group of steps, then all but weights at rest
-
-
-@lru_cache(maxsize=64)
-def programs_for(how: How) -> Programs:
-    """One set for all learners that are alike."""
-    like = jax.eval_shape(lambda: start(how, how.net.init(jax.random.key(0), jnp.float32)))
-
-    def program(function: Any) -> Program:
-        return Program(function, like)
-
-    def block(step: Any) -> Program:
-        def run(memory: Memory, *of_each: Array) -> tuple[Memory, Told]:
-            memory, told = scan.loop(step, memory, of_each)
-            told = _flagged(told)
-            sound = jnp.stack([jnp.isfinite(w).all() for w in jax.tree.leaves(memory.params)]).all()
-            last = jnp.where(sound, told.loss[-1], jnp.inf)
-            return memory, told._replace(loss=told.loss.at[-1].set(last))
-
-        return program(run)
-
-    def single(step: Any) -> Program:
-        def run(memory: Memory, *at: Array) -> tuple[Memory, Told]:
-            memory, told = step(memory, *at)
-            return memory, _flagged(told)
-
-        return program(run)
-
-    observe, learn = partial(_observe, how), partial(_learn, how)
-
-    def mixed(memory: Memory, x: Array, label: Array) -> tuple[Memory, Told]:
-        return jax.lax.cond(label >= 0, learn, lambda memory, x, _: observe(memory, x), memory, x, label)
-
-    def late(memory: Memory, x: Array, then: Array, label: Array, begins: Array) -> tuple[Memory, Told]:
-        memory, now = _look(how, memory, x)
-        memory = jax.lax.cond(begins, partial(_rest, how), lambda m: m, memory)
-        memory, told = mixed(memory, then, label)
-        return memory, now._replace(loss=_flagged(told).loss)
-
-    ahead = partial(_look, how) if how.late else observe
-    return Programs(
-        predict=jax.jit(lambda leaves, x: ahead(whole(like, leaves), x)[1].scores),
-        observe=single(observe),
-        learn=single(learn),
-        observe_many=block(lambda memory, at: observe(memory, *at)),
-        learn_many=block(lambda memory, at: learn(memory, *at)),
-        mixed_many=block(lambda memory, at: mixed(memory, *at)),
-        look_many=block(lambda memory, at: _look(how, memory, *at)),
-        late_many=block(lambda memory, at: late(memory, *at)),
-        rest=program(lambda memory: (_rest(how, memory), ())),
-    )
-
-
-def start(how: How, params: Any) -> Memory:
-    total = None if how.every == 1 else (jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, params))
-    memory = Memory(
-        params=params,
-        opt_state=how.optimizer.value.init(params),
-        state=how.form.init(1, jnp.float32),
-        scores=jnp.zeros(how.net.classes, jnp.float32),
-        total=total,
-        labelled=jnp.zeros((), jnp.int32),
-        present=at_rest(how.net) if how.late else None,
-    )
-    return jax.tree.map(jnp.copy, memory)  # one array in two places could not be handed over
-
-
-def at_rest(net: Network) -> tuple[Any, Array]:
-    """Membranes and scores."""
-    return net.start(1, jnp.float32), jnp.zeros(net.classes, jnp.float32)
-
-
-def _look(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
-    """The present moves on. What waits for its label stays."""
-    neurons, scores = memory.present
-    moved, outputs = one_step(how.net, memory.params, neurons, x[None])
-    told = _told(how, scores, outputs, moved, memory.params)
-    return memory._replace(present=(moved, told.scores)), told
-
-
-def _observe(how: How, memory: Memory, x: Array) -> tuple[Memory, Told]:
-    """Membranes and traces move on, weights stay."""
-    state, info = how.form.advance(memory.params, memory.state, x[None])
-    told = _told(how, memory.scores, info.spikes, how.form.neurons_of(state), memory.params)
-    return memory._replace(state=state, scores=told.scores), told
-
-
-def _learn(how: How, memory: Memory, x: Array, label: Array) -> tuple[Memory, Told]:
-    """Membranes, traces and weights move on."""
-    state, info, loss, grads = how.form.learn(memory.params, memory.state, x[None], label[None])
-    before, memory = memory, memory._replace(state=state)
-    if how.every == 1:
-        memory = _update(how, memory, grads, loss)
-    else:
-        total = jax.tree.map(jnp.add, memory.total, (loss, grads))
-        memory = memory._replace(total=total, labelled=memory.labelled + 1)
-        memory = jax.lax.cond(memory.labelled == how.every, partial(_settle, how), lambda same: same, memory)
-    told = _told(how, before.scores, info.spikes, how.form.neurons_of(state), memory.params, loss)
-    return memory._replace(scores=told.scores), told
-
-
-def _told(
-    how: How,
-    scores: Array,
-    outputs: Sequence[Array],
-    neurons: Sequence[Any],
-    params: Sequence[Any],
-    loss: Array | float = jnp.nan,
-) -> Told:
-    """`scores`: those of before. `params`: those of after."""
-    rates = []
-    for s, states, of_layer in zip(outputs, neurons, params, strict=True):
-        small = [w for w in jax.tree.leaves(of_layer) if w.shape in ((), s.shape[1:])]
-        looked_at = sum([*small, *jax.tree.leaves(states)])  # NaN if one of them is not finite
-        rates.append((s + 0 * looked_at).mean())
-    out, total = outputs[-1].reshape(-1), jnp.stack(rates)
-    return Told(how.score_leak * scores + out, jnp.asarray(loss, scores.dtype), total, out)
-
-
-def _flagged(told: Told) -> Told:
-    """With an infinite loss where rates show numbers that are not finite: of one step, or of many at once."""
-    return told._replace(loss=jnp.where(jnp.isfinite(told.rates.sum(-1)), told.loss, jnp.inf).astype(told.loss.dtype))
-
-
-def _settle(how: How, memory: Memory) -> Memory:
-    """An update by the mean over the steps that have not made one yet."""
-    loss, grads = jax.tree.map(lambda x: x / jnp.maximum(memory.labelled, 1), memory.total)
-    updated = _update(how, memory, grads, loss)
-    return updated._replace(total=jax.tree.map(jnp.zeros_like, memory.total), labelled=jnp.zeros_like(memory.labelled))
-
-
-def _update(how: How, memory: Memory, grads: Any, loss: Array) -> Memory:
-    update = optax.with_extra_args_support(how.optimizer.value).update  # some optimizers look at the loss
-    updates, opt_state = update(grads, memory.opt_state, memory.params, value=loss)
-    params = optax.apply_updates(memory.params, updates)
-    if how.decay:
-        params = jax.tree.map(lambda w: w * (1 - how.decay), params)
-    limit = how.limit
-    if limit is not None:
-        params = jax.tree.map(lambda w: jnp.clip(w, -limit, limit), params)
-    return memory._replace(params=params, opt_state=opt_state)
-
-
-def _rest(how: How, memory: Memory) -> Memory:
-    """A sequence is over. What is left of a group of steps makes an update first."""
-    if memory.total is not None:
-        memory = jax.lax.cond(memory.labelled > 0, partial(_settle, how), lambda same: same, memory)
-    return memory._replace(state=how.form.init(1, jnp.float32), scores=jnp.zeros_like(memory.scores))
-
-
-# --------------------
-# Does a learner fit into memory? Counted before it is made.
-
-
-def check_fits(how: How) -> None:
-    """ValueError with a sentence if what the learner remembers cannot fit."""
-    units, *hidden, classes = (
-        prod(shape) for shape in (how.net.layers[0].in_shape, *(n.out_shape for n in how.net.layers))
-    )
-    given = {"hidden": tuple(hidden), "units": units, "classes": classes}
-    memory.check_fits("what the learner remembers", _remembered(how), given)
-
-
-@lru_cache(maxsize=64)
-def _remembered(how: How) -> int:
-    params = jax.eval_shape(lambda: how.net.init(jax.random.key(0), jnp.float32))
-    return memory.size(jax.eval_shape(partial(start, how), params))
