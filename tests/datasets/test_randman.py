@@ -17,6 +17,13 @@ small = partial(datasets.randman, **SMALL)
 KEY = jax.random.key(1)
 
 
+def direct(k, x, alpha):
+    """Return v(x) [points, units] by the formula, for x [points, dims]."""
+    f = np.arange(k.a.shape[-1])
+    phase = f * x[:, None, :, None] * k.b + k.c  # [points, units, dims, F]
+    return (k.a / (f + 2.0) ** alpha * np.sin(2 * np.pi * phase)).sum(-1).prod(-1)
+
+
 @pytest.fixture(scope="module")
 def paper():
     """One manifold as in the paper: 50 units, 3 dimensions, 1,000 terms."""
@@ -29,10 +36,7 @@ def test_look_up_equals_the_formula_within_the_interpolation_error(paper):
     x = np.random.default_rng(0).random((2000, 3))
     one = manifolds.Coefficients(*(part[:1] for part in k))
     formula = np.stack(
-        [
-            manifolds.direct(manifolds.Coefficients(*(p[:, d : d + 1] for p in one)), x[:, d : d + 1], 1.0)[:, 0]
-            for d in range(3)
-        ]
+        [direct(manifolds.Coefficients(*(p[:, d : d + 1] for p in one)), x[:, d : d + 1], 1.0)[:, 0] for d in range(3)]
     )
     along = jax.vmap(look_up, (None, None, 0))
     places = jnp.asarray(x, jnp.float32)
@@ -64,7 +68,7 @@ def test_tables_are_exact_on_their_points(paper):
     k = manifolds.coefficients(0, 0, 50, 3, 1.0)
     points = np.array([0, 1, 127, 128, 4000, 8191, 8192])
     x = np.repeat(points[:, None] / manifolds.GRID, 3, axis=1)
-    np.testing.assert_allclose(np.prod(paper.tables[0][:, points], axis=0), manifolds.direct(k, x, 1.0), atol=1e-6)
+    np.testing.assert_allclose(np.prod(paper.tables[0][:, points], axis=0), direct(k, x, 1.0), atol=1e-6)
 
 
 def test_the_formula_equals_a_term_by_term_sum():
@@ -77,7 +81,7 @@ def test_the_formula_equals_a_term_by_term_sum():
             for f in range(32)
         ]
         product *= sum(terms)
-    assert manifolds.direct(k, np.array([x]), 2.0)[0, 1] == pytest.approx(product, rel=1e-12)
+    assert direct(k, np.array([x]), 2.0)[0, 1] == pytest.approx(product, rel=1e-12)
     assert (k.a[..., 0] == 0).all()
     assert all(part.min() >= 0 and part.max() < 1 for part in k)
 

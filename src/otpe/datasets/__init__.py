@@ -1,11 +1,11 @@
-"""Labelled spikes: of random manifolds, of moving shapes, recorded, or yours.
+"""Labelled spikes of random manifolds, moving shapes, recordings, or from your own arrays.
 
-Everything here makes a `Dataset`: batches [time, batch, *shape] that a seed and a step address.
+All functions here return a `Dataset`: mini-batches [time, batch, *shape], which a seed and a step number address.
 """
 
 from otpe.datasets.adapters import from_arrays, from_events, from_tonic, from_torch
-from otpe.datasets.dataset import Dataset, SpikeBatch, flat
-from otpe.datasets.frames import Binning, FrameSet
+from otpe.datasets.dataset import Dataset, FrameSet, SpikeBatch, flat
+from otpe.datasets.frames import Binning
 from otpe.datasets.heidelberg import Holdout, folder, shd, ssc
 from otpe.datasets.manifolds import Randman, randman
 from otpe.datasets.shapes import MovingShapes, moving_shapes

@@ -1,10 +1,10 @@
-"""Arrays kept on the disk: whole or not there, made anew when they are of other settings or damaged.
+"""Arrays cached on the disk. An entry is either complete or missing, and is made anew if its settings differ.
 
-A cache is an .npz file, so that anyone can open it: every member is compressed and carries a checksum. Large arrays are
-cut into parts, which two threads or more unpack at the same time. Nothing is pickled.
+An entry is an .npz file, so that anyone can open it. Every member is compressed and has a checksum. Large arrays are
+cut into parts, which several threads unpack at the same time. Nothing is pickled.
 
-Only plain files of this user or of root are trusted: anyone else could put other numbers there. What a file says of
-itself is checked before memory is taken for it.
+Only plain files of this user or of root are read, because other users could put other numbers there. The sizes that an
+entry claims are checked before memory is taken for it.
 """
 
 import errno
@@ -27,78 +27,26 @@ from otpe import files
 
 PART = 16 << 20  # bytes
 MOST_ABOUT = 1 << 20  # bytes of about.json
-RATIO = 1032  # deflate makes nothing smaller than by this
-HEADER = 1 << 14  # bytes of a member that are not numbers, at most
+RATIO = 1032  # the largest ratio by which deflate compresses
+HEADER = 1 << 14  # bytes of a member in front of the numbers, at most
 
 Arrays = dict[str, np.ndarray]
-Layout = tuple[tuple[int, ...], np.dtype]
+
+
+class NotOursError(PermissionError):
+    """A file or folder that another user could have made, or could change."""
 
 
 def home() -> Path | None:
-    """Where caches go that belong beside no data: OTPE_CACHE, or the user's folder for such things."""
+    """Return the folder for caches that do not belong beside data. None, with a warning, if there is no safe one."""
     try:
         return files.cache_home()
     except RuntimeError:  # a user without a home, as in some containers
         return _temporary()
 
 
-def read(
-    folder: Path | None, name: str, stamp: dict[str, Any], fit: Callable[[Arrays], bool] = lambda _: True
-) -> Arrays | None:
-    """The arrays, if they are there, whole, made for exactly this stamp, and `fit`."""
-    if folder is None:
-        return None
-    path = _path(folder, name)
-    try:
-        with _opened(path) as file, zipfile.ZipFile(file) as archive:
-            about = json.loads(_member(archive, "about.json", MOST_ABOUT))
-            if about["stamp"] != json.loads(json.dumps(stamp)):
-                return None
-            layouts = {key: _layout(like) for key, like in about["arrays"].items()}
-            _check_sizes(layouts, os.fstat(file.fileno()).st_size)
-        arrays = {key: _unpacked(path, key, *layout) for key, layout in layouts.items()}
-        if not fit(arrays):
-            raise ValueError("its arrays do not fit together")
-        return arrays
-    except (FileNotFoundError, NotADirectoryError, NotOursError):
-        return None
-    except Exception as error:  # whatever it is, the arrays can be made anew
-        warnings.warn(f"The cache {path} cannot be read ({_reason(error)}) and is made anew.", stacklevel=2)
-        return None
-
-
-def write(folder: Path | None, name: str, stamp: dict[str, Any], arrays: Arrays) -> Path | None:
-    """Keep the arrays. A cache that cannot be written is no reason to stop: it says so, and None comes back."""
-    if folder is None:
-        return None
-    path = _path(folder, name)
-    about = {
-        "stamp": stamp,
-        "arrays": {key: {"shape": x.shape, "dtype": x.dtype.str} for key, x in arrays.items()},
-    }
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
-        archive.writestr("about.json", json.dumps(about))
-        for key, x in arrays.items():
-            for i, (start, stop) in enumerate(_parts(x.shape, x.dtype)):
-                with archive.open(_part_name(key, i), "w") as member:
-                    np.lib.format.write_array(member, x[start:stop], allow_pickle=False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _check_replaceable(path)
-        files.write_atomically(path, packed.getvalue())
-    except OSError as error:
-        warnings.warn(f"The cache {path} cannot be written: {error.strerror}.", stacklevel=2)
-        return None
-    return path
-
-
-class NotOursError(PermissionError):
-    """A file that somebody else could have made, or could change."""
-
-
 def _temporary() -> Path | None:
-    """A folder in the temporary one, where others cannot write. Its name is known, so others may have made it first."""
+    """Return a private folder in the temporary one. Others can guess its name, and may have made it first."""
     path = None
     try:
         path = Path(tempfile.gettempdir()) / ("otpe-cache" if _user() is None else f"otpe-cache-{_user()}")
@@ -118,18 +66,68 @@ def _temporary() -> Path | None:
     return path
 
 
+def read(
+    folder: Path | None, name: str, stamp: dict[str, Any], fit: Callable[[Arrays], bool] = lambda _: True
+) -> Arrays | None:
+    """Return the arrays of an entry, or None if it is missing, has another stamp, is damaged, or does not `fit`."""
+    if folder is None:
+        return None
+    path = folder / f"{name}.npz"
+    try:
+        with _opened(path) as file, zipfile.ZipFile(file) as archive:
+            about = json.loads(_member(archive, "about.json", MOST_ABOUT))
+            if about["stamp"] != json.loads(json.dumps(stamp)):
+                return None
+            layouts = {key: _layout(entry) for key, entry in about["arrays"].items()}
+            size = os.fstat(file.fileno()).st_size
+        claimed = sum(shape[0] * _row(shape, dtype) for shape, dtype in layouts.values())
+        if claimed > RATIO * size:
+            raise ValueError(f"{claimed:,} bytes of arrays in a file of {size:,}")
+        arrays = {key: _unpacked(path, key, *layout) for key, layout in layouts.items()}
+        if not fit(arrays):
+            raise ValueError("its arrays do not fit together")
+        return arrays
+    except (FileNotFoundError, NotADirectoryError, NotOursError):
+        return None
+    except Exception as error:  # whatever it is, the arrays can be made anew
+        warnings.warn(f"The cache {path} cannot be read ({reason(error)}) and is made anew.", stacklevel=2)
+        return None
+
+
+def write(folder: Path | None, name: str, stamp: dict[str, Any], arrays: Arrays) -> Path | None:
+    """Write an entry and return its path. If that is impossible, warn and return None."""
+    if folder is None:
+        return None
+    path, packed = folder / f"{name}.npz", io.BytesIO()
+    layouts = {key: {"shape": x.shape, "dtype": x.dtype.str} for key, x in arrays.items()}
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+        archive.writestr("about.json", json.dumps({"stamp": stamp, "arrays": layouts}))
+        for key, x in arrays.items():
+            for i, part in enumerate(_parts(x.shape, x.dtype)):
+                with archive.open(_part_name(key, i), "w") as member:
+                    np.lib.format.write_array(member, x[part], allow_pickle=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not _trusted(path.lstat()):  # in a folder to which both users may write
+            raise NotOursError(errno.EPERM, "another user's file is there")
+        files.write_atomically(path, packed.getvalue())
+    except OSError as error:
+        warnings.warn(f"The cache {path} cannot be written: {error.strerror}.", stacklevel=2)
+        return None
+    return path
+
+
+def reason(error: Exception) -> str:
+    """Return the message of an error on one line, or the name of its type if it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _user() -> int | None:
-    return os.getuid() if hasattr(os, "getuid") else None  # Windows has none, and temporary folders of each user
+    return os.getuid() if hasattr(os, "getuid") else None  # Windows has no numbers, and a temporary folder per user
 
 
 def _trusted(about: os.stat_result) -> bool:
     return _user() is None or about.st_uid in (_user(), 0)
-
-
-def _check_replaceable(path: Path) -> None:
-    """What another user keeps there, in a folder that both may write to, stays."""
-    if path.exists() and not _trusted(path.lstat()):
-        raise NotOursError(errno.EPERM, "another user's file is there")
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -140,39 +138,32 @@ def _opened(path: Path) -> IO[bytes]:
     return file
 
 
-def _layout(like: dict[str, Any]) -> Layout:
-    shape, dtype = tuple(like["shape"]), np.dtype(like["dtype"])
+def _layout(entry: dict[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+    shape, dtype = tuple(entry["shape"]), np.dtype(entry["dtype"])
     if not shape or not all(isinstance(n, int) and n >= 0 for n in shape) or dtype.kind not in "biufU":
         raise ValueError(f"an array of {dtype} {list(shape)}")
     return shape, dtype
 
 
-def _check_sizes(layouts: dict[str, Layout], size: int) -> None:
-    """Refuse arrays that no file of this size can hold."""
-    declared = sum(shape[0] * _row(shape, dtype) for shape, dtype in layouts.values())
-    if declared > RATIO * size:
-        raise ValueError(f"{declared:,} bytes of arrays in a file of {size:,}")
-
-
 def _unpacked(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    made = np.empty(shape, dtype)
+    result = np.empty(shape, dtype)
 
-    def unpack(job: tuple[int, tuple[int, int]]) -> None:
-        i, (start, stop) = job
-        with _opened(path) as file, zipfile.ZipFile(file) as archive:  # one each: a shared one is read under a lock
-            content = _member(archive, _part_name(key, i), made[start:stop].nbytes + HEADER)
+    def unpack(job: tuple[int, slice]) -> None:
+        i, rows = job
+        with _opened(path) as file, zipfile.ZipFile(file) as archive:  # one per thread: a shared one has a lock
+            content = _member(archive, _part_name(key, i), result[rows].nbytes + HEADER)
         part = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-        if part.shape != made[start:stop].shape or part.dtype != made.dtype:
+        if part.shape != result[rows].shape or part.dtype != result.dtype:
             raise ValueError(f"{_part_name(key, i)} does not fit")
-        made[start:stop] = part
+        result[rows] = part
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(unpack, enumerate(_parts(shape, dtype))))
-    return made
+    return result
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """The content, which may not be more than this. What it says of its size is a bound, whatever is packed."""
+    """Return the content of a member. No more is unpacked than the size it claims, which may be at most `most`."""
     size = archive.getinfo(name).file_size
     if size > most:
         raise ValueError(f"{name} has {size:,} bytes, expected {most:,} at most")
@@ -180,24 +171,16 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
         return member.read(size)
 
 
-def _parts(shape: tuple[int, ...], dtype: np.dtype) -> list[tuple[int, int]]:
-    """Ranges of the first axis of about PART bytes each."""
+def _parts(shape: tuple[int, ...], dtype: np.dtype) -> list[slice]:
+    """Return slices of the first axis of about PART bytes each."""
     rows = max(1, PART // _row(shape, dtype))
-    return [(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows)]
+    return [slice(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows)]
 
 
 def _row(shape: tuple[int, ...], dtype: np.dtype) -> int:
-    """Bytes of one entry of the first axis; one at least."""
+    """Return the bytes of one entry of the first axis, at least 1."""
     return max(1, dtype.itemsize * math.prod(shape[1:]))
-
-
-def _path(folder: Path, name: str) -> Path:
-    return folder / f"{name}.npz"
 
 
 def _part_name(key: str, part: int) -> str:
     return f"{key}-{part:04}.npy"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

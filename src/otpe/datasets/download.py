@@ -1,4 +1,4 @@
-"""The official archives of SHD and SSC: where they are, how to know them, and how to get them."""
+"""The official archives of SHD and SSC: their addresses, their hashes, and their download."""
 
 import hashlib
 import logging
@@ -7,13 +7,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from otpe.datasets.cache import reason
+
 ADDRESS = "https://zenkelab.org/datasets/"
+NO_SERVER = ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError")  # names of errors
 
 
 class Source(NamedTuple):
     title: str
     units: int
-    md5: dict[str, str]  # of each split's archive
+    md5: dict[str, str]  # of the archive of each split
 
 
 SOURCES = {
@@ -35,6 +38,7 @@ SOURCES = {
 
 
 def archive(name: str, split: str) -> str:
+    """Return the file name of an official archive."""
     return f"{name}_{split}.h5.zip"
 
 
@@ -44,63 +48,27 @@ def md5(path: Path) -> str:
 
 
 def is_official(name: str, split: str, path: Path) -> bool | None:
-    """Whether this is, bit for bit, the archive that its makers published. None for other files: no md5 is known."""
+    """Return whether this is the published archive, bit for bit. None for other files, whose md5 is not known."""
     return md5(path) == SOURCES[name].md5[split] if path.name == archive(name, split) else None
 
 
 def command(name: str, root: Path) -> str:
+    """Return the command that downloads a dataset."""
     return f"otpe data {name} --root {root} --download"
 
 
 def fetch(name: str, split: str, root: Path) -> Path:
-    """Download the archive of this split into the folder and compare its hash. What is there already is kept."""
-    target = root / archive(name, split)
+    """Download the archive of a split into a folder, compare its hash, and return its path. Files there stay."""
+    target, expected = root / archive(name, split), SOURCES[name].md5[split]
     if target.exists():
         if not target.is_file():
             raise OSError(f"{target} is there, but is no file. Move it away, or name another folder.")
         if is_official(name, split, target):
             return target
         raise ValueError(
-            f"{target} is there, but is not the official archive: its md5 is {md5(target)}, expected"
-            f" {SOURCES[name].md5[split]}. Leave out the download to use it as it is, or move it away, or name"
-            " another folder."
+            f"{target} is there, but is not the official archive: its md5 is {md5(target)}, expected {expected}. Leave"
+            " out the download to use it as it is, or move it away, or name another folder."
         )
-    _may_go_online(name, root)
-    import pooch
-
-    logging.getLogger("pooch").setLevel(logging.WARNING)
-    pooch.get_logger().setLevel("WARNING")
-    new = not root.exists()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        pooch.retrieve(
-            ADDRESS + target.name,
-            known_hash=f"md5:{SOURCES[name].md5[split]}",
-            fname=target.name,
-            path=root,
-            progressbar=find_spec("tqdm") is not None,
-        )
-    except (ValueError, OSError) as error:
-        raise _failed(error, ADDRESS + target.name, root, SOURCES[name].md5[split]) from None
-    finally:
-        if new and not target.exists() and root.is_dir() and not any(root.iterdir()):
-            root.rmdir()
-    return target
-
-
-def _failed(error: Exception, address: str, root: Path, expected: str) -> Exception:
-    if isinstance(error, ValueError) and "hash" in str(error):
-        return ValueError(
-            f"{address} has another md5 than expected ({expected}): it arrived damaged, or has changed. Nothing was"
-            " kept. Try again."
-        )
-    return OSError(
-        f"{address} could not be fetched into {root}: {_reason(error)}. Nothing was kept. Try again, or download it"
-        " in a browser and put it there."
-    )
-
-
-def _may_go_online(name: str, root: Path) -> None:
     if os.environ.get("OTPE_OFFLINE", "") not in ("", "0"):
         raise OSError(
             f"{SOURCES[name].title} is not in {root}, and OTPE_OFFLINE forbids to fetch it. Unset it and use:"
@@ -108,9 +76,34 @@ def _may_go_online(name: str, root: Path) -> None:
         )
     if not find_spec("pooch"):
         raise OSError("downloading needs pooch, which is not installed. Use: pip install 'otpe[data]'")
+    is_new = not root.exists()
+    try:
+        _retrieve(ADDRESS + target.name, target, expected)
+    finally:
+        if is_new and not target.exists() and root.is_dir() and not any(root.iterdir()):
+            root.rmdir()
+    return target
 
 
-def _reason(error: Exception) -> str:
-    if type(error).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout", "SSLError", "ProxyError"):
-        return "the server cannot be reached"
-    return " ".join(str(error).split()) or type(error).__name__
+def _retrieve(address: str, target: Path, expected: str) -> None:
+    import pooch
+
+    logging.getLogger("pooch").setLevel(logging.WARNING)
+    pooch.get_logger().setLevel("WARNING")
+    show_bar = find_spec("tqdm") is not None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pooch.retrieve(
+            address, known_hash=f"md5:{expected}", fname=target.name, path=target.parent, progressbar=show_bar
+        )
+    except (ValueError, OSError) as error:
+        if isinstance(error, ValueError) and "hash" in str(error):
+            raise ValueError(
+                f"{address} has another md5 than expected ({expected}): it arrived damaged, or has changed. Nothing was"
+                " kept. Try again."
+            ) from None
+        why = "the server cannot be reached" if type(error).__name__ in NO_SERVER else reason(error)
+        raise OSError(
+            f"{address} could not be fetched into {target.parent}: {why}. Nothing was kept. Try again, or download it"
+            " in a browser and put it there."
+        ) from None

@@ -1,7 +1,7 @@
-"""Recordings of spikes as events: when, and which unit. Numpy only; frames are made of them in `frames.py`."""
+"""Recordings as events: the time and the unit of each spike. Only numpy; `frames.py` makes frames of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ LATEST = 10_000_000  # seconds
 
 @dataclass(frozen=True)
 class Events:
-    """All recordings of a file, one behind the other."""
+    """The recordings of a file, joined to one row of spikes."""
 
     times: np.ndarray  # [spikes] seconds, or microseconds as whole numbers
     units: np.ndarray  # [spikes]
-    starts: np.ndarray  # [recordings + 1] where each begins, and where the last ends
+    starts: np.ndarray  # [recordings + 1] the first spike of each recording, and the number of spikes
     labels: np.ndarray  # [recordings] int32
     speakers: np.ndarray | None  # [recordings] int32
     names: tuple[str, ...]  # of the classes, label 0 first
@@ -27,20 +27,20 @@ class Events:
 
     @property
     def counts(self) -> np.ndarray:
-        """Spikes of each recording."""
+        """The number of spikes of each recording."""
         return np.diff(self.starts)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first and the last time of each recording, in whatever order they stand there; 0 where there is none."""
+        """Return the earliest and the latest time of each recording, in any order of spikes; 0 without spikes."""
         first, last = np.zeros((2, len(self)), self.times.dtype)
         some = self.counts > 0
         if some.any():
-            begins = self.starts[:-1][some]  # recordings without spikes lie between none of these
+            begins = self.starts[:-1][some]  # without empty recordings, each one ends where the next begins
             first[some], last[some] = np.minimum.reduceat(self.times, begins), np.maximum.reduceat(self.times, begins)
         return first, last
 
     def recording(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Times in seconds and units of one recording."""
+        """Return the times in seconds and the units of one recording."""
         span = slice(self.starts[i], self.starts[i + 1])
         return seconds(self.times[span]), self.units[span]
 
@@ -50,8 +50,8 @@ def seconds(times: np.ndarray) -> np.ndarray:
 
 
 def flat(rows: Sequence[np.ndarray], empty: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows one behind the other, and how long each is. `empty`: the type, if there are none."""
-    filled = [row for row in rows if row.size]  # an empty list has a type that means nothing
+    """Return the rows joined, and the length of each. If all are empty, the result has the type `empty`."""
+    filled = [row for row in rows if row.size]  # the type of an empty list has no meaning
     return np.concatenate(filled) if filled else np.empty(0, empty), np.array([row.size for row in rows], np.int64)
 
 
@@ -68,8 +68,11 @@ def assemble(
     names: Sequence[str] | None = None,
     keep_empty: bool = False,
 ) -> Events:
-    """Recordings one behind the other, and how many spikes each has: checked. `where` opens every message."""
-    names, labels = tuple(names) if names is not None else None, numbered(labels, names, where)
+    """Return checked recordings from joined times and units, and the number of spikes of each recording.
+
+    `width` is the number of units. `where` names the recordings, and begins every message.
+    """
+    labels = check_labels(labels, names, where)
     speakers = None if speakers is None else _whole("speakers", speakers, where)
     for name, part in {"times": time_counts, "units": unit_counts, "speakers": speakers}.items():
         if part is not None and len(part) != labels.size:
@@ -78,73 +81,57 @@ def assemble(
     if not keep_empty:
         advice = "Leave such recordings out, or keep them as silence with keep_empty=True"
         _refuse(time_counts == 0, where, lambda i: "has no spikes", advice)
+    for name, values, kinds, expected in (
+        ("times", times, "fiu", "seconds, or microseconds as whole numbers"),
+        ("units", units, "iu", "whole numbers"),
+    ):
+        if values.ndim != 1 or values.dtype.kind not in kinds:
+            raise ValueError(f"{where} has {name} of type {values.dtype}, expected {expected}. {REPAIR}.")
     starts = np.concatenate([[0], np.cumsum(time_counts)])
-    names = names if names is not None else tuple(map(str, range(int(labels.max()) + 1)))
-    assembled = Events(times, units, starts, labels, speakers, names)
-    _check(assembled, width, where)
-    return replace(assembled, units=units.astype(np.uint16 if width <= 2**16 else np.int64))
+    late = times.astype(np.float64) > LATEST * (1e6 if times.dtype.kind in "iu" else 1)
+    for bad, what in (
+        (~np.isfinite(times), lambda j: f"at the time {times[j]}"),
+        (times < 0, lambda j: f"at {times[j]} s, before the start"),
+        (late, lambda j: f"at {seconds(times[j : j + 1])[0]:.3g} s, too late"),
+        ((units < 0) | (units >= width), lambda j: f"of unit {units[j]}, expected 0 to {width - 1}"),
+    ):
+        if bad.any():
+            first = int(bad.argmax())
+            recordings = np.searchsorted(starts, np.flatnonzero(bad), side="right") - 1
+            _refuse(np.bincount(recordings) > 0, where, lambda _: f"has a spike {what(first)}")  # noqa: B023
+    units = units.astype(np.uint16 if width <= 2**16 else np.int64)
+    return Events(times, units, starts, labels, speakers, class_names(labels, names))
 
 
-def _check(events: Events, width: int, where: str) -> None:
-    _numbers("times", events.times, "fiu", where)
-    _numbers("units", events.units, "iu", where)
-    _refuse_spikes(~np.isfinite(events.times), events, where, lambda j: f"a spike at the time {events.times[j]}")
-    _refuse_spikes(events.times < 0, events, where, lambda j: f"a spike at {events.times[j]} s, before the start")
-    late = events.times.astype(np.float64) > LATEST * (1e6 if events.times.dtype.kind in "iu" else 1)
-    _refuse_spikes(late, events, where, lambda j: f"a spike at {seconds(events.times[j : j + 1])[0]:.3g} s, too late")
-    _refuse_spikes(
-        (events.units < 0) | (events.units >= width),
-        events,
-        where,
-        lambda j: f"a spike of unit {events.units[j]}, expected 0 to {width - 1}",
-    )
-
-
-def numbered(labels: Any, names: Sequence[str] | None, where: str) -> np.ndarray:
-    """Labels of at least one recording, below the number of names where there are some."""
+def check_labels(labels: Any, names: Sequence[str] | None, where: str) -> np.ndarray:
+    """Return the labels of at least one recording as int32. Each must have a name, if there are names."""
     labels = _whole("labels", labels, where)
     if not labels.size:
         raise ValueError(f"{where} has no recordings, expected at least one.")
     if names is not None:
-        classes = len(names)
-        _refuse(
-            labels >= classes,
-            where,
-            lambda i: f"has the label {labels[i]}, but there are names for {classes} classes, counted from 0",
-        )
+        classes = f"names for {len(names)} classes, counted from 0"
+        _refuse(labels >= len(names), where, lambda i: f"has the label {labels[i]}, but there are {classes}")
     return labels
+
+
+def class_names(labels: np.ndarray, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the classes. Without names, they are numbers up to the largest label."""
+    return tuple(map(str, range(int(labels.max()) + 1)) if names is None else names)
 
 
 def _whole(name: str, values: Any, where: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 1 or not (values.dtype.kind in "iu" or values.size == 0):
-        raise ValueError(
-            f"{where} has {name} of {values.dtype} {list(values.shape)}, expected a row of whole numbers. {REPAIR}."
-        )
-    _refuse(
-        (values < 0) | (values > LARGEST),
-        where,
-        lambda i: f"has {values[i]} among its {name}, expected 0 to {LARGEST:,}",
-    )
+        given = f"{values.dtype} {list(values.shape)}"
+        raise ValueError(f"{where} has {name} of {given}, expected a row of whole numbers. {REPAIR}.")
+    bad = (values < 0) | (values > LARGEST)
+    _refuse(bad, where, lambda i: f"has {values[i]} among its {name}, expected 0 to {LARGEST:,}")
     return values.astype(np.int32)
 
 
-def _numbers(name: str, values: np.ndarray, kinds: str, where: str) -> None:
-    if values.ndim != 1 or values.dtype.kind not in kinds:
-        expected = "whole numbers" if kinds == "iu" else "seconds, or microseconds as whole numbers"
-        raise ValueError(f"{where} has {name} of type {values.dtype}, expected {expected}. {REPAIR}.")
-
-
-def _refuse(bad: np.ndarray, where: str, what: Any, advice: str = REPAIR) -> None:
-    """Name the first bad recording, and how many there are."""
+def _refuse(bad: np.ndarray, where: str, what: Callable[[int], str], advice: str = REPAIR) -> None:
+    """Raise ValueError if a recording is bad. The message names the first one, and how many there are."""
     if bad.any():
-        first, many = int(bad.argmax()), int(bad.sum())
-        more = f" ({many} such recordings)" if many > 1 else ""
+        first, number = int(bad.argmax()), int(bad.sum())
+        more = f" ({number} such recordings)" if number > 1 else ""
         raise ValueError(f"{where}: recording {first} {what(first)}{more}. {advice}.")
-
-
-def _refuse_spikes(bad: np.ndarray, events: Events, where: str, what: Any) -> None:
-    if bad.any():
-        of = np.repeat(np.arange(len(events)), events.counts)
-        hit = np.bincount(of[bad], minlength=len(events)) > 0
-        _refuse(hit, where, lambda _: f"has {what(int(bad.argmax()))}")

@@ -1,4 +1,4 @@
-"""Reads recordings in the layout of SHD and SSC, from an HDF5 file or from the zip archive that it came in.
+"""Reads recordings in the layout of SHD and SSC, from an HDF5 file or from its zip archive.
 
 spikes/times   [recordings] rows of seconds (float16 in the originals)
 spikes/units   [recordings] rows of unit numbers
@@ -11,11 +11,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +22,8 @@ from otpe.datasets import events
 
 PROGRAM = Path(__file__).with_name("hdf5_process.py")
 READY = b"otpe is ready to read\n"
-SECONDS, BYTES_A_SECOND = 120, 1_000_000  # of the clock, for the start and for the file: far more than slow disks need
-HARMLESS = ("HDF5_USE_FILE_LOCKING",)  # which some network disks need
+SECONDS, BYTES_A_SECOND = 120, 1_000_000  # limits of elapsed time: far more than slow disks need
+HARMLESS = ("HDF5_USE_FILE_LOCKING",)  # some network disks need it
 ENDINGS = {
     "SIGXCPU": "makes the HDF5 library run for ever",
     "SIGKILL": "was being read when the process was killed, perhaps for want of memory",
@@ -33,21 +31,20 @@ ENDINGS = {
 
 
 def read(path: str | Path, units: int, *, keep_empty: bool = False) -> events.Events:
-    """All recordings of the file, checked: whatever is wrong with it becomes a sentence."""
+    """Return all recordings of a file, checked. Raises an error that says what is wrong with the file."""
     path = Path(path)
     if not find_spec("h5py"):
         raise OSError("reading recordings needs h5py, which is not installed. Use: pip install 'otpe[data]'")
-    size = _size(path)
-    names, found = _received(path, size)
-    if found["times"].dtype.kind != "f":
+    names, arrays = _arrays(path, _size(path))
+    if arrays["times"].dtype.kind != "f":
         raise ValueError(
-            f"{path} has times of type {found['times'].dtype}, expected seconds as floating-point numbers."
+            f"{path} has times of type {arrays['times'].dtype}, expected seconds as floating-point numbers."
         )
-    return events.assemble(**found, names=names, width=units, where=str(path), keep_empty=keep_empty)
+    return events.assemble(**arrays, names=names, width=units, where=str(path), keep_empty=keep_empty)
 
 
 def _size(path: Path) -> int:
-    """In bytes, if it is a file that may be read."""
+    """Return the size of a file in bytes. Raises OSError if it cannot be read, or is not a plain file."""
     try:
         about = path.stat()
     except OSError as error:
@@ -60,74 +57,57 @@ def _size(path: Path) -> int:
     return about.st_size
 
 
-def _received(path: Path, size: int) -> tuple[list[str] | None, dict[str, Any]]:
+def _arrays(path: Path, size: int) -> tuple[list[str] | None, dict[str, Any]]:
+    """Return class names and arrays of the file, read by another process, which is stopped if it takes too long."""
+    command = [sys.executable or "python", "-P", str(PROGRAM), str(path), str(size)]
     seconds = SECONDS + size / BYTES_A_SECOND
-    with tempfile.TemporaryFile() as complaints, _started(path, size, complaints) as process:
-        pipe = process.stdout
-        assert pipe is not None
-        late = threading.Event()
-        clock = threading.Timer(seconds, lambda: (late.set(), process.kill()))
-        clock.daemon = True
-        clock.start()
-        try:
-            ready = READY in iter(pipe.readline, b"")
-            line = pipe.readline()
-            header = json.loads(line) if line.endswith(b"\n") else {}
-            found = {name: _array(pipe, *like) for name, like in header.get("arrays", {}).items()}
-            status = process.wait()
-        finally:
-            clock.cancel()
-            process.kill()  # for whoever presses Ctrl-C; it has ended otherwise
-        if not ready and not late.is_set():
-            raise _not_started(path, f"it ended with {status}", complaints)
-    if "arrays" in header and status == 0:
-        return header["names"], found
-    if late.is_set():
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, env=_environment(), timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
         raise TimeoutError(
             f"{path} was not read after {seconds:,.0f} seconds, so reading was stopped. Copy it to a faster disk that"
             " answers, and try again."
-        )
-    why = header.get("error") or _end(status)
-    raise ValueError(
-        f"{path} {why}. It may be cut short, damaged or not in SHD's layout: fetch it again, or repair it."
-    )
-
-
-def _started(path: Path, size: int, complaints: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [sys.executable or "python", "-P", str(PROGRAM), str(path), str(size)]
-    quiet, pipe, env = subprocess.DEVNULL, subprocess.PIPE, _environment()
-    try:
-        return subprocess.Popen(command, stdin=quiet, stdout=pipe, stderr=complaints, env=env)
+        ) from None
     except OSError as error:
-        raise _not_started(path, str(error), complaints) from None
+        raise _not_started(path, str(error)) from None
+    output, status = done.stdout, done.returncode
+    start = output.find(READY)
+    if start < 0:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise _not_started(path, ": ".join([f"it ended with {status}", *last]))
+    start += len(READY)
+    end = output.find(b"\n", start)
+    header = json.loads(output[start:end]) if end >= 0 else {}
+    if "arrays" not in header or status != 0:
+        why = header.get("error") or _end(status)
+        raise ValueError(
+            f"{path} {why}. It may be cut short, damaged or not in SHD's layout: fetch it again, or repair it."
+        )
+    arrays, offset = {}, end + 1
+    for name, (dtype, count) in header["arrays"].items():
+        arrays[name] = np.frombuffer(output, dtype, count, offset).copy()
+        offset += arrays[name].nbytes
+    return header["names"], arrays
 
 
 def _environment() -> dict[str, str]:
-    """No plugins: a file names the filters it needs, and HDF5 would load programs from folders to find them."""
+    """Return the environment without HDF5's settings: for a file's filters, HDF5 would load programs from folders."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HDF5_") or name in HARMLESS}
-    return kept | {"HDF5_PLUGIN_PRELOAD": "::"}
+    return kept | {"HDF5_PLUGIN_PRELOAD": "::"}  # loads no plugins
 
 
-def _not_started(path: Path, why: str, complaints: IO[bytes]) -> OSError:
-    complaints.seek(0)
-    last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
-    said = f": {last[0]}" if last else ""
+def _not_started(path: Path, why: str) -> OSError:
     return OSError(
-        f"{path} is read by a Python process of its own, which could not be started ({why}{said}). Check that"
+        f"{path} is read by a Python process of its own, which could not be started ({why}). Check that"
         f" `{sys.executable} -c 'import h5py'` works."
     )
 
 
 def _end(status: int) -> str:
+    """Return what the exit status of the process says about the file."""
     for name, sentence in ENDINGS.items():
         if status == -int(getattr(signal, name, 0)) != 0:
             return sentence
     return f"makes the HDF5 library crash ({status})"
-
-
-def _array(pipe: IO[bytes], dtype: str, size: int) -> np.ndarray:
-    array = np.empty(size, dtype)
-    rest = memoryview(array.view(np.uint8).data)
-    while rest and (got := pipe.readinto(rest)):  # pyright: ignore[reportAttributeAccessIssue]
-        rest = rest[got:]
-    return array

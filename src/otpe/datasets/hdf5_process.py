@@ -1,11 +1,10 @@
-"""Run as a program by `hdf5.py`: reads one file and writes it to standard output, first a line of JSON, then arrays.
+"""The program that `hdf5.py` runs: it reads one file and writes a line of JSON and arrays to standard output.
 
-A process of its own, because the HDF5 library does not survive every damaged file: some make it crash, some loop for
-ever, some ask for terabytes. Here that ends this process, under limits, and not the one that wanted the data. It
-imports nothing of otpe, so that it starts at once.
+It is another process because the HDF5 library does not survive every damaged file: it crashes, runs for ever, or takes
+terabytes of memory. Here this ends only this process, which has limits. It imports nothing of otpe, to start fast.
 
-Only this one file is read. HDF5 also follows links to other files and takes numbers from them; that is refused before
-any number is read, because a file from elsewhere could so return what is in the files of its reader.
+Only this one file is read. HDF5 also follows links to other files and reads numbers from them. This is refused before
+any number is read, because a crafted file could in this way return what is in private files of its reader.
 """
 
 import io
@@ -20,31 +19,35 @@ import h5py
 import numpy as np
 from h5py import h5l  # pyright: ignore[reportAttributeAccessIssue]
 
-READY = b"otpe is ready to read\n"  # what others may have printed before, at start-up, does not count
+READY = b"otpe is ready to read\n"  # output before this line, such as that of a sitecustomize module, is ignored
 NEEDED = ("spikes/times", "spikes/units", "labels")
 OPTIONAL = ("extra/speaker", "extra/keys")
-UNPACKED = 1_000_000_000  # bytes that any archive may hold, and as many times its own size
-RATIO = 10
+UNPACKED, RATIO = 1_000_000_000, 10  # an archive may unpack to this many bytes, plus this many times its own size
 
 
 class Unreadable(Exception):
-    """What is wrong with the file, as the end of a sentence that began with its name."""
+    """What is wrong with the file, as the end of a sentence that begins with its name."""
 
 
 def main() -> None:
     path, size = sys.argv[1], int(sys.argv[2])
-    sys.stdout.buffer.write(READY)
-    sys.stdout.flush()
+    out = sys.stdout.buffer
+    out.write(READY)
+    out.flush()
     _limit(size)
+    arrays = {}
     try:
         names, arrays = _read(path)
     except Unreadable as error:
-        _send({"error": str(error)}, {})
-    except Exception as error:  # the library raises whatever it stumbles over
-        _send({"error": f"cannot be read: {_reason(error)}"}, {})
+        header = {"error": str(error)}
+    except Exception as error:  # the library raises errors of many types
+        header = {"error": f"cannot be read: {_reason(error)}"}
     else:
-        shapes = {name: [x.dtype.str, x.size] for name, x in arrays.items()}
-        _send({"names": names, "arrays": shapes}, arrays)
+        header = {"names": names, "arrays": {name: [x.dtype.str, x.size] for name, x in arrays.items()}}
+    out.write(json.dumps(header).encode() + b"\n")
+    for array in arrays.values():
+        out.write(np.ascontiguousarray(array).data)
+    out.flush()
 
 
 def _read(path: str) -> tuple[list[str] | None, dict[str, np.ndarray]]:
@@ -53,8 +56,8 @@ def _read(path: str) -> tuple[list[str] | None, dict[str, np.ndarray]]:
         data = {name: dataset for name, dataset in found.items() if dataset is not None}
         missing = [name for name in NEEDED if name not in data]
         if missing:
-            there = ", ".join(map(repr, file)) or "nothing"
-            raise Unreadable(f"has no {missing[0]!r}, but {there}")
+            present = ", ".join(map(repr, file)) or "nothing"
+            raise Unreadable(f"has no {missing[0]!r}, but {present}")
         times, time_counts = _rows(data["spikes/times"], "spikes/times")
         units, unit_counts = _rows(data["spikes/units"], "spikes/units")
         arrays = {"times": times, "time_counts": time_counts, "units": units, "unit_counts": unit_counts}
@@ -69,7 +72,7 @@ def _read(path: str) -> tuple[list[str] | None, dict[str, np.ndarray]]:
 
 
 def _dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
-    """The dataset, if it is there. Its numbers are in this file, and so is every step of the way to it."""
+    """Return the dataset, or None if it is missing. Raises if the way to it or its numbers may lead to another file."""
     place: Any = file
     for part in name.split("/"):
         if not isinstance(place, h5py.Group) or not place.id.links.exists(part.encode()):
@@ -85,16 +88,15 @@ def _dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
 
 
 def _rows(dataset: h5py.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The rows one behind the other, and how long each is."""
+    """Return the rows joined, and the length of each."""
     whole = dataset[()]
     rows = [np.asarray(row) for row in whole] if np.ndim(whole) else [whole]
     if any(row.ndim != 1 for row in rows):
         raise Unreadable(f"has {name!r} of the shape {list(np.shape(whole))}, expected a row for each recording")
-    kind = h5py.check_vlen_dtype(dataset.dtype) or whole.dtype
-    if not kind.isnative:
+    dtype = h5py.check_vlen_dtype(dataset.dtype) or whole.dtype
+    if not dtype.isnative:
         raise Unreadable(f"has {name!r} in the byte order of another kind of machine, which cannot be read here")
-    counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    return (np.concatenate(rows) if rows else np.empty(0, kind)), counts
+    return (np.concatenate(rows) if rows else np.empty(0, dtype)), np.array([len(row) for row in rows], np.int64)
 
 
 def _names(dataset: h5py.Dataset) -> list[str]:
@@ -109,7 +111,7 @@ def _names(dataset: h5py.Dataset) -> list[str]:
 
 
 def _unzipped(path: str) -> io.BytesIO:
-    """The one HDF5 file of the archive, in memory. Its checksum is compared on the way."""
+    """Return the one HDF5 file of an archive, in memory. Its checksum is compared."""
     try:
         with zipfile.ZipFile(path) as archive:
             inside = [name for name in archive.namelist() if name.endswith((".h5", ".hdf5"))]
@@ -119,30 +121,22 @@ def _unzipped(path: str) -> io.BytesIO:
             if size > most:
                 raise Unreadable(f"unpacks to {size:,} bytes, expected {most:,} at most in an archive of its size")
             with archive.open(inside[0]) as member:
-                return io.BytesIO(member.read(size))  # never more, even if more is packed
+                return io.BytesIO(member.read(size))  # not more, even if the archive claims a wrong size
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise Unreadable(f"cannot be unzipped: {_reason(error)}") from None
 
 
 def _limit(size: int) -> None:
-    """Processor seconds and memory, far above what a file of this size needs."""
+    """Limit processor time and memory of this process to far more than a file of this size needs."""
     try:
         import resource
-    except ImportError:  # not on Windows
+    except ImportError:  # on Windows
         return
     seconds, memory = 10 + size // 5_000_000, 4_000_000_000 + 20 * size
     for what, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         _, ceiling = resource.getrlimit(what)
         most = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
         resource.setrlimit(what, (most, ceiling))
-
-
-def _send(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    out = sys.stdout.buffer
-    out.write(json.dumps(header).encode() + b"\n")
-    for array in arrays.values():
-        out.write(np.ascontiguousarray(array).data)
-    out.flush()
 
 
 def _reason(error: Exception) -> str:

@@ -1,12 +1,22 @@
-"""Random smooth manifolds: for each class and unit, a function of x in [0, 1]^d.
+"""Randman: classes are random smooth manifolds, to be told apart by spike times (T-Randman) or rates (R-Randman).
+
+A manifold has a function of x in [0, 1]^d for each unit:
 
     v(x) = Π_d g_d(x_d),   g_d(x) = Σ_f a_f / (f + 2)^α · sin(2π (f·x·b_f + c_f)),   f = 0 … F−1
 
-with a, b, c uniform in [0, 1] for each class, unit and dimension, and a_0 = 0. F is where the spectrum has fallen to a
-thousandth, 1,000 at most (the paper: α = 1, so 1,000).
+with a, b, c uniform in [0, 1] for each class, unit and dimension, and a_0 = 0. The sum ends where the spectrum has
+fallen to a thousandth, at F = 1,000 at most (the paper: α = 1, so 1,000).
 
-Evaluated directly, a mini-batch of the authors' protocol takes 1.5·10⁹ sines. But every g_d is a function of one
-number: it is tabulated once, on GRID + 1 points, and looked up between them, with an error of about 10⁻⁴ of its range.
+Direct evaluation of a mini-batch of the authors' protocol takes 1.5·10⁹ sines. But every g_d is a function of one
+number. It is tabulated once, at GRID + 1 points, and interpolated linearly, with an error of about 10⁻⁴ of its range.
+
+Spikes are drawn from a key, in pure JAX. The protocol decides how hard the task is:
+
+- `standardize="batch"`, the authors': every mini-batch draws 1,000 fresh points per class, maps the values of each unit
+  to [0, 1] by the minimum and maximum of this draw, and keeps `batch` of the points. Minimum and maximum change from
+  batch to batch, and all values with them: rules reach 65 to 82 % (docs/data.md).
+- `standardize="fixed"`: minimum and maximum are those of 1,000 points per class that the seed of the manifolds decides.
+  Values beyond them are clipped. This is easier: every rule reaches 99 %.
 """
 
 import math
@@ -23,15 +33,17 @@ from jax.core import Tracer
 
 from otpe import check, memory
 from otpe.datasets import cache
-from otpe.datasets.dataset import SpikeBatch, once, random_key, shuffled, step_number
+from otpe.datasets.dataset import SpikeBatch, check_draw, once, random_key, shuffled, step_key
 
-GRID = 8192  # a power of two, so that the place in the table is exact in float32
-COARSE = 64  # the grid is walked in 64 strides of 128 points
+GRID = 8192  # a power of two, so that x · GRID is exact in float32
+COARSE = 64  # the grid has 64 parts of 128 points
 FINE = GRID // COARSE
+WORD = 32  # bits
+MOST = 2**31 - 1  # of any size
 
 
 class Coefficients(NamedTuple):
-    """Of one class, each [units, dims, F]."""
+    """The coefficients of one class, each [units, dims, F]."""
 
     a: np.ndarray
     b: np.ndarray
@@ -39,14 +51,17 @@ class Coefficients(NamedTuple):
 
 
 def cutoff(alpha: float) -> int:
-    """F: how many terms."""
+    """Return F, the number of terms."""
     if alpha <= 1:
         return 1000
-    return math.ceil(1000 ** (1 / alpha) - 1e-9)  # less a hair, lest rounding add a term on some machine
+    return math.ceil(1000 ** (1 / alpha) - 1e-9)  # slightly less, so that rounding adds no term on some machine
 
 
 def coefficients(seed: int, label: int, units: int, dims: int, alpha: float) -> Coefficients:
-    """Equal on every machine: made from the raw bits of PCG64, whose stream numpy promises not to change."""
+    """Return coefficients that are equal on every machine.
+
+    They are made of the raw bits of PCG64, whose stream numpy promises not to change.
+    """
     shape = (3, units, dims, cutoff(alpha))
     bits = np.random.PCG64([seed, label]).random_raw(math.prod(shape))
     a, b, c = ((bits >> np.uint64(11)) * 2.0**-53).reshape(shape)
@@ -54,49 +69,43 @@ def coefficients(seed: int, label: int, units: int, dims: int, alpha: float) -> 
     return Coefficients(a, b, c)
 
 
-def direct(k: Coefficients, x: np.ndarray, alpha: float) -> np.ndarray:
-    """v(x) [points, units] straight from the formula, for x [points, dims]."""
-    f = np.arange(k.a.shape[-1])
-    phase = f * x[:, None, :, None] * k.b + k.c  # [points, units, dims, F]
-    return (k.a / (f + 2.0) ** alpha * np.sin(2 * np.pi * phase)).sum(-1).prod(-1)
-
-
 def tables(seed: int, classes: int, units: int, dims: int, alpha: float) -> np.ndarray:
-    """Every g at 0, 1/GRID, …, 1: [classes, dims, GRID + 1, units] float32, from the disk where it is cached there.
+    """Return every g at 0, 1/GRID, …, 1: [classes, dims, GRID + 1, units] float32. They are cached on the disk.
 
-    The units are last: a point has one x_d for all of them, and finds them side by side.
+    The units come last: a point has one x_d for all units, whose values are then next to each other.
     """
     name = f"randman-{seed}-{classes}x{units}x{dims}-alpha-{alpha:g}"
     stamp = {"tables": 1, "seed": seed, "classes": classes, "units": units, "dims": dims, "alpha": alpha, "grid": GRID}
-    home, made = cache.home(), np.empty((classes, dims, GRID + 1, units), np.float32)
-    kept = cache.read(home, name, stamp, lambda kept: _alike(kept["tables"], made))
-    if kept is not None:
-        return kept["tables"]
+    home, result = cache.home(), np.empty((classes, dims, GRID + 1, units), np.float32)
+
+    def fits(arrays: cache.Arrays) -> bool:
+        return (arrays["tables"].shape, arrays["tables"].dtype) == (result.shape, result.dtype)
+
+    cached = cache.read(home, name, stamp, fits)
+    if cached is not None:
+        return cached["tables"]
     rows = np.empty((units, GRID + 1), np.float32)
     for label in range(classes):
         k = coefficients(seed, label, units, dims, alpha)
         for dim in range(dims):
             tabulate(Coefficients(*(part[:, dim] for part in k)), alpha, rows)
-            made[label, dim] = rows.T
-    cache.write(home, name, stamp, {"tables": made})
-    return made
-
-
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    return (one.shape, one.dtype) == (other.shape, other.dtype)
+            result[label, dim] = rows.T
+    cache.write(home, name, stamp, {"tables": result})
+    return result
 
 
 def tabulate(k: Coefficients, alpha: float, out: np.ndarray) -> None:
-    """Every g of one dimension [units, GRID + 1] from its coefficients, each [units, F].
+    """Write every g of one dimension to `out` [units, GRID + 1], for coefficients [units, F].
 
-    A point is x = h/COARSE + l/GRID, so e^(2πi f·x·b) = e^(2πi f·b·h/COARSE) · e^(2πi f·b·l/GRID): a few hundred sines
-    for each f instead of thousands, and a matrix product in place of the sum over f. Of the product of two complex
-    numbers the imaginary part is wanted, which is the inner product of the one with i times the conjugate of the other.
+    A point is x = h/COARSE + l/GRID, so e^(2πi f·x·b) = e^(2πi f·b·h/COARSE) · e^(2πi f·b·l/GRID). This takes a few
+    hundred sines for each f instead of thousands, and the sum over f becomes a matrix product. Only the imaginary part
+    of the product of two complex numbers is needed, which is the inner product of one with i times the conjugate of the
+    other.
     """
     f = np.arange(k.a.shape[1])
     weight, cycles = k.a / (f + 2.0) ** alpha, f * k.b
     start = weight * np.exp(2j * np.pi * k.c)
-    coarse, fine = (np.empty((count, f.size), complex) for count in (COARSE, FINE))  # used again for every unit
+    coarse, fine = (np.empty((count, f.size), complex) for count in (COARSE, FINE))  # reused for every unit
     for unit in range(len(out)):
         coarse[0], fine[0] = start[unit], 1j
         _turn(coarse, cycles[unit] / COARSE)
@@ -106,26 +115,14 @@ def tabulate(k: Coefficients, alpha: float, out: np.ndarray) -> None:
 
 
 def _turn(rows: np.ndarray, cycles: np.ndarray) -> None:
-    """Row k becomes the first, turned by k·cycles. There are 2ⁿ rows: each half is the half before, turned."""
+    """Set row k to the first row, turned by k·cycles. The number of rows is 2ⁿ, and n products fill them."""
     done = 1
     while done < len(rows):
         np.multiply(rows[:done], np.exp(2j * np.pi * done * cycles), out=rows[done : 2 * done])
         done *= 2
 
 
-# --------------------
-# Randman: classes are random smooth manifolds, to be told apart by spike times (T-Randman) or rates (R-Randman).
-#
-# Spikes are drawn as they are needed, from a key, in pure JAX. The protocol decides how hard the task is:
-#
-# - `standardize="batch"`, the authors': every mini-batch draws 1,000 fresh points per class, maps each unit's values to
-#   [0, 1] by the minimum and maximum of that very draw, and keeps `batch` of the points. The extremes jitter from batch
-#   to batch, and with them all values: rules end at 65 to 82 % (docs/data.md).
-# - `standardize="fixed"`: the extremes are taken once, from 1,000 points per class that the manifold seed decides, and
-#   values beyond them are clipped. An easier task: every rule passes 99 %.
-
-
-MOST = 2**31 - 1  # of any size
+# The dataset
 
 
 class Settings(NamedTuple):
@@ -133,19 +130,19 @@ class Settings(NamedTuple):
     standardize: str
     classes: int
     steps: int
-    points: int  # per class, whose extremes standardise
+    points: int  # per class, from which minimum and maximum are taken
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["tables", "low", "high", "first"], meta_fields=["settings"])
 @dataclass(frozen=True)
 class Randman:
-    """A dataset; `randman` makes it. It may hold several draws of the manifolds, and is on one of them."""
+    """A dataset; `randman` makes it. It may hold several draws of the manifolds, and uses one of them."""
 
     settings: Settings
     tables: Array  # [draws · classes, dims, GRID + 1, units]
-    low: Array  # [draws · classes, units] of fixed points
-    high: Array
-    first: Array  # manifold of the draw it is on
+    low: Array  # [draws · classes, units] the minimum of fixed points
+    high: Array  # [draws · classes, units] their maximum
+    first: Array  # the first manifold of the draw that is used
 
     @property
     def steps(self) -> int:
@@ -164,30 +161,27 @@ class Randman:
         return tuple(f"manifold {label}" for label in range(self.settings.classes))
 
     def on(self, draw: Any) -> "Randman":
-        """The same on another draw of the manifolds, by number: 0 is the first."""
+        """Return the same dataset on another draw of the manifolds, by number: 0 is the first."""
         if not isinstance(draw, Tracer):
             check.whole("draw", draw, len(self.tables) // self.settings.classes)
         return replace(self, first=jnp.asarray(draw * self.settings.classes, jnp.int32))
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
-        """The mini-batch of this step, in a run with this seed."""
-        return self.sample(jax.random.fold_in(random_key(seed), step_number(step)), size)
+        """Return the mini-batch of this step in a run with this seed."""
+        return self.sample(step_key(seed, step), size)
 
     def sample(self, key: Array, batch: int) -> SpikeBatch:
-        """Spikes [steps, batch, units] and labels [batch], random but for the key."""
+        """Return spikes [steps, batch, units] and labels [batch], drawn from the key."""
         self._check(key, batch)
         return _sample(self, key, batch)
 
     def values(self, key: Array, batch: int) -> tuple[Array, Array]:
-        """What `sample` with the same key encodes: values [batch, units] in [0, 1], and labels [batch]."""
+        """Return what `sample` with the same key encodes: values [batch, units] in [0, 1], and labels [batch]."""
         self._check(key, batch)
         return _values(self, jax.random.split(key)[0], batch)
 
     def _check(self, key: Array, batch: int) -> None:
-        check.key(key)
-        check.count("batch", batch)
-        samples = {"batch": batch, "time_steps": self.steps, "units": self.units}
-        memory.check_fits("a mini-batch of spikes", batch * self.steps * self.units, samples)
+        check_draw(self, key, batch, units=self.units)
         drawn = self.settings.classes * self.settings.points
         if self.settings.standardize == "batch" and batch > drawn:
             raise ValueError(
@@ -208,11 +202,12 @@ def randman(
     standardize: Literal["batch", "fixed"] = "batch",
     points: int = 1000,
 ) -> Randman:
-    """T-Randman ("time": one spike per unit) or R-Randman ("rate": as many spikes as the value says).
+    """Return T-Randman ("time": one spike per unit) or R-Randman ("rate": more spikes for larger values).
 
-    The settings are the paper's. `seed` chooses the manifolds, and only them; with several, the dataset holds a draw of
-    each, is on the first, and `on(1)` is the same on the second. `points` per class are drawn to standardise by. The
-    tables are made once per process, and kept on the disk (in OTPE_CACHE, else in ~/.cache/otpe).
+    The default settings are the paper's. `seed` decides the manifolds and nothing else. With several seeds, the dataset
+    holds a draw for each. It uses the first one, and `on(1)` is the same dataset on the second. Values are standardised
+    by `points` per class. The tables are made once per process, and cached on the disk (in OTPE_CACHE, else in
+    ~/.cache/otpe).
     """
     check.one_of("encoding", encoding, ("time", "rate"))
     check.one_of("standardize", standardize, ("batch", "fixed"))
@@ -234,18 +229,17 @@ def randman(
 
 
 def _check_size(draws: int, classes: int, units: int, dims: int, points: int) -> None:
-    """Do the tables fit into memory, and beside them the points by which values are standardised?"""
-    shape = {"units": units, "classes": classes, "dims": dims}
-    tables = 4 * classes * dims * (GRID + 1) * units  # of one draw, made by the host
-    memory.check_fits("the tables of the manifolds", tables, shape, memory.host())
-    drawn = 4 * classes * points * units
-    given = {**shape, "draws": draws, "points": points}
-    memory.check_fits("the tables of the manifolds, with random points on them,", draws * tables + drawn, given)
+    """Raise ValueError if the tables, and the points by which values are standardised, do not fit into memory."""
+    sizes = {"units": units, "classes": classes, "dims": dims}
+    tables = 4 * classes * dims * (GRID + 1) * units  # bytes of one draw, which the host makes
+    memory.check_fits("the tables of the manifolds", tables, sizes, memory.host())
+    needed, sizes = draws * tables + 4 * classes * points * units, {**sizes, "draws": draws, "points": points}
+    memory.check_fits("the tables of the manifolds, with random points on them,", needed, sizes)
 
 
 @lru_cache(maxsize=4)
 def _tables(seeds: tuple[int, ...], *manifold: Any) -> Array:
-    with jax.ensure_compile_time_eval():  # kept for good, so not a tracer even when somebody's jit asks first
+    with jax.ensure_compile_time_eval():  # no tracers in the cache, even if the first call is inside a user's jit
         return jnp.concatenate([jnp.asarray(tables(seed, *manifold)) for seed in seeds])
 
 
@@ -262,46 +256,39 @@ def _extremes(points: int, seeds: tuple[int, ...], classes: int, *manifold: Any)
 def _sample(data: Randman, key: Array, batch: int) -> SpikeBatch:
     for_values, for_spikes = jax.random.split(key)
     values, labels = _values(data, for_values, batch)
-    encode = {"time": _at_times, "rate": _at_rates}[data.settings.encoding]
-    return SpikeBatch(encode(for_spikes, once(values), data.steps), labels)
+    values, steps = once(values), data.steps
+    at_times = data.settings.encoding == "time"
+    return SpikeBatch(_at_times(values, steps) if at_times else _at_rates(for_spikes, values, steps), labels)
 
 
 @partial(jax.jit, static_argnames="batch")
 def _values(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
-    draw = {"batch": _standardized_by_draw, "fixed": _standardized_once}[data.settings.standardize]
-    return draw(data, key, batch)
-
-
-def _standardized_by_draw(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
-    for_draw, for_choice = jax.random.split(key)
+    """Return values in [0, 1], standardised by a fresh draw or by the fixed extremes, and labels."""
     classes, points = data.settings.classes, data.settings.points
-    drawn = _draw(data.tables, data.first, for_draw, classes, points)
-    low, high = drawn.min(1), drawn.max(1)
-    chosen = shuffled(for_choice, classes * points, jnp.arange(batch))
-    labels = chosen // points
-    values = drawn.reshape(-1, data.units)[chosen]
-    return _between(values, low[labels], high[labels]), labels
-
-
-def _standardized_once(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
-    dims = data.tables.shape[1]
-    for_x, for_labels = jax.random.split(key)
-    x = jax.random.uniform(for_x, (batch, dims), jnp.float32)
-    labels = jax.random.randint(for_labels, (batch,), 0, data.settings.classes, jnp.int32)
-    which = data.first + labels
-    values = jax.vmap(look_up, (None, 0, 0))(data.tables, which, x)
-    return _between(values, data.low[which], data.high[which]), labels
+    first_key, second_key = jax.random.split(key)
+    if data.settings.standardize == "batch":
+        drawn = _draw(data.tables, data.first, first_key, classes, points)
+        chosen = shuffled(second_key, classes * points, jnp.arange(batch))
+        labels = chosen // points
+        values, low, high = drawn.reshape(-1, data.units)[chosen], drawn.min(1)[labels], drawn.max(1)[labels]
+    else:
+        x = jax.random.uniform(first_key, (batch, data.tables.shape[1]), jnp.float32)
+        labels = jax.random.randint(second_key, (batch,), 0, classes, jnp.int32)
+        manifold = data.first + labels
+        values = jax.vmap(look_up, (None, 0, 0))(data.tables, manifold, x)
+        low, high = data.low[manifold], data.high[manifold]
+    return jnp.clip((values - low) / (high - low), 0, 1), labels
 
 
 def _draw(tables: Array, first: Any, key: Array, classes: int, points: int) -> Array:
-    """Values of as many random points on each manifold, from the first one on: [classes, points, units]."""
+    """Return values [classes, points, units] of random points on each manifold, from manifold number `first` on."""
     x = jax.random.uniform(key, (classes, points, tables.shape[1]), jnp.float32)
     of_manifold = jax.vmap(look_up, (None, None, 0))
     return jax.vmap(of_manifold, (None, 0, 0))(tables, first + jnp.arange(classes), x)
 
 
 def look_up(tables: Array, manifold: Array, x: Array) -> Array:
-    """v(x) [units] for one x [dims], on a straight line between the two nearest points of each table."""
+    """Return v(x) [units] for one x [dims], by linear interpolation between the two nearest points of each table."""
     place = x * GRID
     i = place.astype(jnp.int32)
     dims = jnp.arange(x.size)
@@ -310,41 +297,33 @@ def look_up(tables: Array, manifold: Array, x: Array) -> Array:
     return jnp.prod(below + (place - i)[:, None] * (above - below), axis=0)
 
 
-def _between(values: Array, low: Array, high: Array) -> Array:
-    return jnp.clip((values - low) / (high - low), 0, 1)
-
-
-def _at_times(key: Array, values: Array, steps: int) -> Array:
-    """One spike per unit, at floor(value · T), the highest value in the last step."""
-    del key
+def _at_times(values: Array, steps: int) -> Array:
+    """Return one spike per unit, in step floor(value · T), or in the last step for the value 1."""
     time = jnp.minimum((values * steps).astype(jnp.int32), steps - 1)
     return (jnp.arange(steps)[:, None, None] == time).astype(jnp.uint8)
 
 
 def _at_rates(key: Array, values: Array, steps: int) -> Array:
-    """floor(value · T) + 1 spikes per unit, T at most, in steps drawn for each sample and unit.
+    """Return floor(value · T) + 1 spikes per unit, T at most, in random steps for each sample and unit.
 
-    Step by step, with n steps to come and k spikes left to place, there is one with probability k/n: so every choice of
-    steps is as likely as any other (Knuth's algorithm S). 32 steps at a time are the bits of a word: a loop over steps
-    that a GPU runs in one kernel.
+    If n steps and k spikes are left, the next step has a spike with probability k/n. Then every choice of steps is
+    equally likely (Knuth's algorithm S). The spikes of 32 steps are the bits of one word, so that a GPU runs the loop
+    over these steps in one kernel.
     """
     count = jnp.minimum((values * steps).astype(jnp.int32) + 1, steps)
     words = -(-steps // WORD)
-    lots = jax.random.uniform(key, (words, WORD, *values.shape), jnp.float32)
-    to_come = jnp.maximum(steps - jnp.arange(words * WORD), 1).reshape(words, WORD).astype(jnp.float32)
-    _, drawn = jax.lax.scan(_word, count.astype(jnp.float32), (lots, to_come), unroll=min(words, 4))
+    draws = jax.random.uniform(key, (words, WORD, *values.shape), jnp.float32)
+    left = jnp.maximum(steps - jnp.arange(words * WORD), 1).reshape(words, WORD).astype(jnp.float32)
+    _, drawn = jax.lax.scan(_word, count.astype(jnp.float32), (draws, left), unroll=min(words, 4))
     spikes = (drawn[:, None] >> jnp.arange(WORD, dtype=jnp.uint32)[:, None, None]) & 1
     return spikes.reshape(-1, *values.shape)[:steps].astype(jnp.uint8)
 
 
-WORD = 32
-
-
-def _word(left: Array, part: tuple[Array, Array]) -> tuple[Array, Array]:
-    lots, to_come = part
-    word = jnp.zeros(left.shape, jnp.uint32)
+def _word(spikes_left: Array, steps: tuple[Array, Array]) -> tuple[Array, Array]:
+    draws, steps_left = steps
+    word = jnp.zeros(spikes_left.shape, jnp.uint32)
     for i in range(WORD):
-        spike = lots[i] * to_come[i] < left
+        spike = draws[i] * steps_left[i] < spikes_left
         word |= spike.astype(jnp.uint32) << i
-        left -= spike
-    return left, word
+        spikes_left -= spike
+    return spikes_left, word

@@ -1,16 +1,16 @@
-"""Moving shapes: what a camera of events sees when a shape moves over its grid.
+"""Moving shapes: what an event camera sees when a shape moves over its grid.
 
-A disc, ring, square, triangle or cross moves in a straight line, at one speed, over a grid whose opposite edges are
-joined: what leaves on the right comes back on the left. So every time step of a sample shows the shape and its motion,
-and the label is true from the first step to the last.
+A disc, ring, square, triangle or cross moves in a straight line at constant speed. Opposite edges of the grid are
+joined: a shape that leaves on the right comes back on the left. So every time step of a sample shows the shape and its
+motion, and the label holds from the first step to the last.
 
-A pixel is lit where the shape covers its centre. Positions are not rounded to pixels, so that slow motion gives events
-too. Channel 1 has an event where a pixel gets brighter in a time step, channel 0 where it gets darker: the order in
-which tonic counts polarities. Half of the shapes are bright on a dark ground, the others dark on a bright ground. A
-dark shape that moves left makes exactly the events of a bright one that moves right, in the reverse order. So no single
-frame tells a direction from its opposite, and neither does the sum of all frames: their order does.
+A pixel is lit if the shape covers its centre. Positions are not rounded to pixels, so that slow motion gives events
+too. Channel 1 has an event where a pixel gets brighter in a time step, channel 0 where it gets darker, which is tonic's
+order of polarities. Half of the shapes are bright on a dark ground, the others dark on a bright ground. A dark shape
+that moves left gives the same events as a bright one that moves right, in reverse order. So neither a single frame nor
+the sum of all frames tells a direction from its opposite: only the order of the frames does.
 
-Samples are drawn as they are needed, from a key, in pure JAX.
+Samples are drawn from a key, in pure JAX.
 """
 
 from dataclasses import dataclass
@@ -23,26 +23,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from otpe import check, memory
-from otpe.datasets.dataset import Flat, SpikeBatch, once, random_key, shuffled, step_number
+from otpe import check
+from otpe.datasets.dataset import Flat, SpikeBatch, check_draw, once, shuffled, step_key
 
 KINDS = ("disc", "ring", "square", "triangle", "cross")
 DIRECTIONS = ("right", "down-right", "down", "down-left", "left", "up-left", "up", "up-right")  # 45° apart
 NAMES = {"direction": DIRECTIONS, "shape": KINDS}
 SMALLEST = 12  # pixels: on smaller grids a triangle looks like a disc
 RADIUS = (0.15, 0.25)  # of the circle around a shape, as a share of the grid
-MOST = 2**30  # entries of one sample: places in it, and sums of two of them, fit into 32 bits
+MOST = 2**30  # entries of one sample, so that the sum of two places fits into 32 bits
 
 
 class Scenes(NamedTuple):
-    """What the samples of a mini-batch show."""
+    """The scenes of a mini-batch."""
 
     label: Array  # [B] int32
     kind: Array  # [B] int32, in KINDS
     start: Array  # [2, B] x and y of the centre before the first time step, in pixels
     velocity: Array  # [2, B] in pixels per time step; y points down
     radius: Array  # [B] of the circle around the shape, in pixels
-    turn: Array  # [B] by how much the shape is turned, in radians
+    turn: Array  # [B] the angle by which the shape is rotated, in radians
     bright: Array  # [B] bool
 
 
@@ -70,28 +70,22 @@ class MovingShapes:
         return NAMES[self.label]
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
-        """The mini-batch of this step, in a run with this seed."""
-        return self.sample(jax.random.fold_in(random_key(seed), step_number(step)), size)
+        """Return the mini-batch of this step in a run with this seed."""
+        return self.sample(step_key(seed, step), size)
 
     def sample(self, key: Array, batch: int) -> SpikeBatch:
-        """Spikes [steps, batch, 2, size, size], zeros and ones, and labels [batch], random but for the key."""
-        self._check(key, batch)
+        """Return spikes [steps, batch, 2, size, size], zeros and ones, and labels [batch], drawn from the key."""
+        check_draw(self, key, batch, size=self.size)
         return _sample(self, key, batch)
 
     def scenes(self, key: Array, batch: int) -> Scenes:
-        """What `sample` with the same key shows."""
-        self._check(key, batch)
+        """Return what `sample` with the same key shows."""
+        check_draw(self, key, batch, size=self.size)
         return _scenes(self, jax.random.split(key)[0], batch)
 
     def flat(self) -> Flat:
-        """The same with one row of 2 · size · size units in each time step, as `otpe.dense` takes them."""
+        """Return the same dataset with one row of 2 · size² units in each time step, as `otpe.dense` takes them."""
         return Flat(self)
-
-    def _check(self, key: Array, batch: int) -> None:
-        check.key(key)
-        check.count("batch", batch)
-        samples = {"batch": batch, "time_steps": self.steps, "size": self.size}
-        memory.check_fits("a mini-batch of spikes", batch * self.steps * self.units, samples)
 
 
 def moving_shapes(
@@ -102,14 +96,14 @@ def moving_shapes(
     noise: float = 0.001,
     speed: tuple[float, float] = (0.25, 1.0),
 ) -> MovingShapes:
-    """Shapes that move over a grid of `size` × `size` pixels, seen by a camera of events.
+    """Return a dataset of shapes that move over a grid of `size` × `size` pixels, seen by an event camera.
 
     Args:
-      label: what the label says: one of eight directions, or one of five shapes. The other is random.
+      label: whether the label is one of eight directions, or one of five shapes. The other is random.
       size: height and width of the grid, in pixels.
       time_steps: T.
       noise: the probability of a background event, in each pixel, channel and time step.
-      speed: the slowest and the fastest, in pixels per time step.
+      speed: the lowest and the highest speed, in pixels per time step.
     """
     check.one_of("label", label, NAMES)
     size, time_steps = check.count("size", size, 2**15), check.count("time_steps", time_steps, MOST)
@@ -125,16 +119,15 @@ def moving_shapes(
 
 
 def _speeds(speed: Any, size: int) -> tuple[float, float]:
-    """Two numbers. Beyond a quarter of the grid, a step in one direction would look like one in the opposite."""
+    """Return two checked numbers. A step above a quarter of the grid would look like one in the opposite direction."""
     most = size / 4
     expected = f"two numbers above 0 and at most {most:g} (size / 4), the slower one first, such as (0.25, 1.0)"
     given = list(speed) if isinstance(speed, tuple | list | np.ndarray) else []
-    if len(given) != 2:
-        raise ValueError(f"speed is {speed!r}, expected {expected}.")
-    slow, fast = (check.number("speed", value, expected, lambda v: 0 < v <= most) for value in given)
-    if slow > fast:
-        raise ValueError(f"speed is {speed!r}, expected {expected}.")
-    return slow, fast
+    if len(given) == 2:
+        slow, fast = (check.number("speed", value, expected, lambda v: 0 < v <= most) for value in given)
+        if slow <= fast:
+            return slow, fast
+    raise ValueError(f"speed is {speed!r}, expected {expected}.")
 
 
 @partial(jax.jit, static_argnames="batch")
@@ -172,19 +165,19 @@ def _scenes(data: MovingShapes, key: Array, batch: int) -> Scenes:
 
 
 def _balanced(key: Array, classes: int, batch: int) -> Array:
-    """Labels [batch], each as often as any other, or once more where the classes do not divide the batch."""
+    """Return labels [batch] in random order. The numbers of samples of two classes differ by 1 at most."""
     for_order, for_first = jax.random.split(key)
     order = shuffled(for_order, batch, jnp.arange(batch))
     return (order + jax.random.randint(for_first, (), 0, classes, jnp.int32)) % classes
 
 
 def _covered(data: MovingShapes, scenes: Scenes) -> Array:
-    """Which pixels the shape covers, before the first time step and after each: [T + 1, B, size, size]."""
+    """Return which pixels the shape covers, before the first time step and after each: [T + 1, B, size, size]."""
     time = jnp.arange(data.steps + 1, dtype=jnp.float32)[:, None]
     half, pixels = data.size / 2, jnp.arange(data.size, dtype=jnp.float32)
 
     def offset(axis: int) -> Array:
-        """From the centre to each pixel, the short way around the grid, in radii: [T + 1, B, size]."""
+        """Return the way from the centre to each pixel, the shorter way around, in radii: [T + 1, B, size]."""
         centre = scenes.start[axis] + time * scenes.velocity[axis]
         return once((jnp.mod(pixels - centre[..., None] + half, data.size) - half) / scenes.radius[:, None])
 
@@ -194,7 +187,7 @@ def _covered(data: MovingShapes, scenes: Scenes) -> Array:
 
 
 def _inside(kind: Array, x: Array, y: Array) -> Array:
-    """Is this point within the shape, whose corners lie on the circle of radius 1, or a little inside it?"""
+    """Return whether a point is inside the shape, whose corners are on the circle of radius 1, or slightly inside."""
     a, b, square = jnp.abs(x), jnp.abs(y), x * x + y * y
     longer, shorter = jnp.maximum(a, b), jnp.minimum(a, b)
     tests = {
@@ -208,11 +201,10 @@ def _inside(kind: Array, x: Array, y: Array) -> Array:
 
 
 def _noise(data: MovingShapes, key: Array, batch: int) -> Array:
-    """Background events [T, B, 2, size, size].
+    """Return background events [T, B, 2, size, size].
 
-    A random number for each entry would take ten times as long as everything else. So we draw the gaps from one event
-    to the next, which have a geometric distribution. There are enough gaps to reach the end of a sample, except with a
-    probability below 10⁻¹⁴.
+    A random number for each entry would take ten times as long as everything else. So we draw the gaps between events,
+    which have a geometric distribution. The gaps reach the end of a sample, except with a probability below 10⁻¹⁴.
     """
     entries = data.steps * data.units
     expected = entries * data.noise

@@ -22,8 +22,7 @@ from jax import Array
 from otpe import losses
 from otpe.analysis import Alignment, alignment
 from otpe.datasets import Dataset, SpikeBatch
-from otpe.datasets.dataset import random_key
-from otpe.datasets.frames import FrameSet
+from otpe.datasets.dataset import FrameSet, random_key
 from otpe.engine import Backend, Precision
 from otpe.lab.runs.optimizers import Schedule
 from otpe.lab.runs.task import Exam

@@ -13,8 +13,8 @@ import numpy as np
 
 from otpe import memory
 from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
-from otpe.datasets.dataset import shape_of
-from otpe.datasets.frames import FrameSet, pooled
+from otpe.datasets.dataset import FrameSet, shape_of
+from otpe.datasets.frames import pooled
 from otpe.datasets.heidelberg import Split
 from otpe.datasets.registry import DRAWN, ENCODINGS, NAMES, SHAPES
 from otpe.lab.runs import check_settings

@@ -13,7 +13,7 @@ import numpy as np
 from otpe import check, files, memory
 from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch
-from otpe.datasets.frames import FrameSet
+from otpe.datasets.dataset import FrameSet
 from otpe.datasets.registry import DRAWN
 from otpe.lab.report import words
 from otpe.lab.report.content import Contours, Figure, Line, Lines, Path, Section, Table
