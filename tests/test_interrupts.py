@@ -13,7 +13,6 @@ from tiny_runs import TINY, arguments, steps_of
 
 from otpe import cli
 from otpe.lab import progress, signals
-from otpe.stream import display
 
 
 def press():
@@ -222,7 +221,7 @@ def test_progress_works_when_sys_stderr_is_none(monkeypatch, capsys):
     bar = progress.Bar("otpe", 0, 3)
     bar.show(1, 0.5, 0.5)
     progress.say("a warning")
-    line = display.Line()
+    line = progress.LiveLine()
     line.say("a warning")
     assert not line.due
     assert capsys.readouterr().out == ""

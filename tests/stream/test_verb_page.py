@@ -37,7 +37,7 @@ class Looking:
 def messages(monkeypatch):
     """Record the messages during the stream."""
     recorded = []
-    monkeypatch.setattr("otpe.stream.display.Line.say", lambda self, text: recorded.append(text))
+    monkeypatch.setattr("otpe.lab.progress.LiveLine.say", lambda self, text: recorded.append(text))
     return recorded
 
 

@@ -1,57 +1,27 @@
-"""The progress bar: loss, accuracy, steps per second, time left. Quiet when nobody is looking.
+"""What a terminal shows while otpe works: progress bars, a live line, and messages.
 
-A terminal that has gone away is no reason to stop training: errors of writing to it are let pass.
+Closing the terminal does not stop the work: errors when writing to it are ignored.
 """
 
+import shutil
 import sys
+import time
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-
-class Bar:
-    """Comes up at once, saying that programs are compiled; its clock runs from `begin` on."""
-
-    def __init__(self, name: str, done: int, steps: int) -> None:
-        self.name, self.tty, self.steps, self.bar = name, terminal(), steps, None
-        if self.tty and find_spec("tqdm"):
-            from tqdm import tqdm
-
-            self.bar: Any = tqdm(
-                initial=done, total=steps, desc=f"{name}, compiling", unit="step", dynamic_ncols=True, smoothing=0.1
-            )
-
-    def begin(self) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.unpause()
-                self.bar.set_description(self.name)
-
-    def advance(self, step: int) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.update(step - self.bar.n)
-
-    def show(self, step: int, loss: float, accuracy: float) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.set_postfix_str(f"loss {loss:.3f}, accuracy {accuracy:.3f}")
-        elif self.tty:
-            say(f"{step}/{self.steps}  loss {loss:.3f}, accuracy {accuracy:.3f}")
-
-    def close(self) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.close()
+REFRESH = 0.2  # seconds between two drawings of a live line
+CLEAR = "\r\x1b[K"
+WEIGHTED = "{desc} {percentage:3.0f}%|{bar}| {elapsed} < {remaining}{postfix}"  # without counts
 
 
 def terminal() -> bool:
-    """Does somebody look at standard error? A process without one has None there."""
+    """Return whether standard error is a terminal. It is None for a process without one."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def say(text: str) -> None:
-    """A line that does not tear a bar apart."""
+    """Write a message to standard error, above a progress bar if there is one."""
     if sys.stderr is None:
         return
     with suppress(OSError):
@@ -63,70 +33,102 @@ def say(text: str) -> None:
             print(text, file=sys.stderr, flush=True)
 
 
-# --------------------
-# One bar over many runs, in units of how long they take.
+class Bar:
+    """A progress bar. It is drawn only on a terminal, by tqdm. Without tqdm, `show` writes lines to the terminal."""
 
-
-LOOKS = "{desc} {percentage:3.0f}%|{bar}| {elapsed} < {remaining}{postfix}"
-
-
-class SharedBar:
-    def __init__(self, weight: float) -> None:
-        self.bar: Any = None
+    def __init__(self, name: str, done: float, total: float, *, unit: str | None = "step") -> None:
+        """Draw the bar of a job of which `done` of `total` are done. Without a unit it shows a percentage alone."""
+        self.name, self.done, self.total, self.bar = name, done, total, None
         if terminal() and find_spec("tqdm"):
             from tqdm import tqdm
 
-            self.bar = tqdm(total=weight, bar_format=LOOKS, dynamic_ncols=True, smoothing=0.02, desc="compiling")
+            looks: dict[str, Any] = {"unit": unit, "smoothing": 0.1}
+            looks = looks if unit else {"bar_format": WEIGHTED, "smoothing": 0.02}
+            text = f"{name}, compiling" if name else "compiling"
+            self.bar: Any = tqdm(initial=done, total=total, desc=text, dynamic_ncols=True, **looks)
 
-    def part(self, weight: float) -> "PartOfBar":
-        return PartOfBar(self, weight)
+    def begin(self) -> None:
+        """Start the clock: compilation is over."""
+        self._draw("unpause")
+        self.label(self.name)
 
-    def advance(self, weight: float) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.update(weight)
+    def advance(self, done: float) -> None:
+        """Set how much is done."""
+        self._draw("update", done - self.done)
+        self.done = done
 
-    def say(self, name: str, more: str = "") -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.set_description_str(name, refresh=False)
-                self.bar.set_postfix_str(more)
+    def label(self, name: str, more: str = "") -> None:
+        """Set the text before the bar, and the text behind it."""
+        self._draw("set_description_str", name, False)
+        self._draw("set_postfix_str", more)
+
+    def show(self, step: int, loss: float, accuracy: float) -> None:
+        """Show the numbers of an evaluation."""
+        text = f"loss {loss:.3f}, accuracy {accuracy:.3f}"
+        self.label(self.name, text)
+        if self.bar is None and terminal():
+            say(f"{step}/{self.total}  {text}")
 
     def close(self) -> None:
+        self._draw("close")
+
+    def _draw(self, method: str, *args: Any) -> None:
         if self.bar is not None:
             with suppress(OSError):
-                self.bar.close()
+                getattr(self.bar, method)(*args)
 
 
 class PartOfBar:
-    """The bar of one run, as `otpe.lab.progress.Bar` is, but a part of the whole."""
+    """The progress of a run as a part of a bar over several runs. A run can use it in place of the class `Bar`."""
 
-    def __init__(self, whole: SharedBar, weight: float) -> None:
-        self.whole, self.weight, self.share = whole, weight, 0.0
-        self.name, self.steps = "", 1
+    def __init__(self, whole: Bar, name: str, weight: float) -> None:
+        """`weight` is this run's part of the total of the whole bar."""
+        self.whole, self.name, self.weight, self.start, self.total = whole, name, weight, whole.done, 1
 
-    def named(self, name: str) -> Any:
-        def bar(_: str, done: int, steps: int) -> "PartOfBar":
-            self.name, self.steps = name, steps
-            self.advance(done)
-            return self
-
-        return bar
+    def __call__(self, name: str, done: int, total: int) -> "PartOfBar":
+        self.total = total
+        self.advance(done)
+        return self
 
     def begin(self) -> None:
-        self.whole.say(self.name)
+        self.whole.label(self.name)
 
-    def advance(self, step: int) -> None:
-        share = step / self.steps
-        self.whole.advance(self.weight * (share - self.share))
-        self.share = share
+    def advance(self, done: int) -> None:
+        self.whole.advance(self.start + self.weight * done / self.total)
 
     def show(self, step: int, loss: float, accuracy: float) -> None:
-        self.whole.say(self.name, f"loss {loss:.3f}, accuracy {accuracy:.3f}")
+        self.whole.label(self.name, f"loss {loss:.3f}, accuracy {accuracy:.3f}")
 
     def close(self) -> None:
-        pass
+        """Do nothing: the whole bar remains."""
 
-    def finish(self) -> None:
-        self.whole.advance(self.weight * (1 - self.share))
-        self.share = 1.0
+
+class LiveLine:
+    """A line on a terminal that is drawn again and again. For work without a known end."""
+
+    def __init__(self) -> None:
+        self.tty, self._shown, self._drawn = terminal(), False, 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to draw the line again."""
+        return self.tty and time.monotonic() - self._drawn >= REFRESH
+
+    def draw(self, text: str) -> None:
+        """Replace the line by this text, cut to the width of the terminal."""
+        self._drawn, self._shown = time.monotonic(), True
+        with suppress(OSError):
+            print(f"{CLEAR}{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Write a message that stays."""
+        with suppress(OSError):
+            if sys.stderr is not None:
+                print(f"{CLEAR if self._shown else ''}{text}", file=sys.stderr, flush=True)
+        self._shown = False
+
+    def close(self) -> None:
+        """End the line, which stays."""
+        if self._shown:
+            self._shown = False
+            self.say("")

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 import numpy as np
 
 from otpe import contents, tensors
+from otpe.lab.percentiles import percentiles
 from otpe.lab.runs import checkpoint
 from otpe.stream.learner import KIND, MORE, StreamLearner
 from otpe.stream.prequential import Block, Prequential
@@ -53,11 +54,11 @@ class Meter:
     def line(self) -> dict[str, Any]:
         """As metrics.jsonl has it."""
         (steps, losses, labelled), rates = np.split(self.state().sum(0), [3])
-        p50, p99 = np.percentile([t.seconds / t.steps for t in self._timed], [50, 99]) * 1e3
+        p50, p99 = percentiles([1e3 * t.seconds / t.steps for t in self._timed], 50, 99)
         return {
             "loss": float(losses / labelled) if labelled else None,
             "steps_per_second": round(self._speed(), 1),
-            "latency_ms": [round(float(p50), 4), round(float(p99), 4)],
+            "latency_ms": [round(p50, 4), round(p99, 4)],
             "rates": [float(f"{rate:.4g}") for rate in rates / steps],
         }
 

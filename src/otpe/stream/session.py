@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from otpe import files
-from otpe.lab import signals, verbs
+from otpe.lab import progress, signals, verbs
 from otpe.lab.records import FORMAT, upgraded
 from otpe.lab.report.content import to_json
 from otpe.lab.report.sections import of_stream
@@ -69,7 +69,7 @@ def prepared(config: StreamConfig) -> "Run":
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.StreamConfig(source=..., ...).")
     config = check_settings.plain(cast(Any, config))
     setup.checked(config)
-    line = display.Line()
+    line = progress.LiveLine()
     source = open_source(config, lambda text: line.say(f"otpe: warning: {text}"))
     try:
         learner = setup.learner(config, source.width, source.classes)
@@ -125,7 +125,7 @@ class Run:
     meter: saved.Meter
     folder: Folder
     identity: dict[str, Any]
-    line: display.Line
+    line: progress.LiveLine
     page: Server | None = None
     watchers: list[Watcher] = field(default_factory=list)
     told: int = 0  # the step of the last line of metrics, or where this process began

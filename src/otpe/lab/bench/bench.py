@@ -18,7 +18,7 @@ from otpe import contents, files, memory
 from otpe.lab.bench import figures, measurements, points, schedule
 from otpe.lab.bench.figures import section
 from otpe.lab.bench.points import Point
-from otpe.lab.progress import terminal
+from otpe.lab.progress import Bar, say
 from otpe.lab.report import content
 from otpe.lab.report.content import Section
 from otpe.lab.runs import folder
@@ -134,17 +134,15 @@ def _fits(needed: int, config: BenchConfig) -> None:
 
 
 def _progress(heats: list[schedule.Heat]) -> Iterator[schedule.Heat]:
-    if heats and terminal() and importlib.util.find_spec("tqdm"):
-        from tqdm import tqdm
-
-        with tqdm(heats, unit="heat") as bar:
-            for heat in bar:
-                bar.set_postfix_str(_name(heat.points[0]))
-                yield heat
-        return
+    bar = Bar("", 0, len(heats), unit="heat")
     for i, heat in enumerate(heats):
-        print(f"{i + 1}/{len(heats)} {_name(heat.points[0])}", file=sys.stderr, flush=True)
+        name = _name(heat.points[0])
+        bar.label(name)
+        if bar.bar is None:
+            say(f"{i + 1}/{len(heats)} {name}")
         yield heat
+        bar.advance(i + 1)
+    bar.close()
 
 
 def _name(point: points.Point) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import optax
 
 from otpe.analysis import state_bytes
+from otpe.lab.percentiles import percentiles
 from otpe.lab.settings import BenchMode
 from otpe.networks import Network, dense
 from otpe.rulebook import rule as named_rule
@@ -58,7 +59,7 @@ def call_seconds(call: Callable[[], Any]) -> float:
 
 def summary(turns: list[tuple[float, int]]) -> Times:
     each = [taken for taken, _ in turns]
-    low, median, high = (float(q) for q in np.quantile(each, (0.25, 0.5, 0.75)))
+    low, median, high = percentiles(each, 25, 50, 75)
     return Times(median, min(each), (low, high), len(turns), sum(calls for _, calls in turns))
 
 

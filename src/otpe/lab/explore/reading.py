@@ -1,6 +1,5 @@
 """Do the settings make sense, and do they go with this dataset?"""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -15,6 +14,7 @@ from otpe.datasets.events import Events
 from otpe.datasets.frames import blocks, grid, pooled
 from otpe.datasets.heidelberg import axes_of
 from otpe.datasets.registry import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
+from otpe.lab.progress import say
 from otpe.lab.settings import DataConfig
 
 USED_BY = {
@@ -81,7 +81,7 @@ def sources(config: DataConfig) -> list[Source]:
     if missing:
         _may_fetch(config, root, missing)
     for split in missing:
-        print(f"Fetching {download.archive(config.name, split)} …", file=sys.stderr)
+        say(f"Fetching {download.archive(config.name, split)} …")
         found[split] = download.fetch(config.name, split, root)
     return [_verified(config, split, path) for split, path in found.items() if path is not None]
 
@@ -186,7 +186,7 @@ def read(config: DataConfig) -> list[Split]:
 
 
 def _read(source: Source, config: DataConfig) -> Split:
-    print(f"Reading {source.path} …", file=sys.stderr)
+    say(f"Reading {source.path} …")
     shape = frame_shape(config)
     events = hdf5.read(source.path, prod(shape), keep_empty=config.keep_empty)
     framed = _framed(events, shape, binning(config), str(source.path))
@@ -218,7 +218,7 @@ def _drawn(config: DataConfig) -> Split:
 def _dataset(config: DataConfig) -> Randman | MovingShapes:
     if config.name == SHAPES:
         return frame_shapes(config)
-    print("Drawing samples; the first time, tables of the manifolds are made …", file=sys.stderr)
+    say("Drawing samples; the first time, tables of the manifolds are made …")
     return randman(ENCODINGS[config.name], seed=config.seed, standardize=config.standardize)
 
 

@@ -26,7 +26,7 @@ from otpe.lab.paper.finished import Diverged, Finished
 from otpe.lab.paper.items import ITEMS, Item, Material
 from otpe.lab.paper.plan import Plan, Planned, coarser
 from otpe.lab.paper.scale import FINE, FULL, QUICK, Scale
-from otpe.lab.progress import SharedBar
+from otpe.lab.progress import Bar, PartOfBar
 from otpe.lab.report import sections
 from otpe.lab.report.content import Section, from_json, to_json
 from otpe.lab.report.page import report
@@ -126,7 +126,7 @@ class Reproduction:
         waiting = dict(self.items)
         if self.left_out:
             self.say(self.about_left_out())
-        bar = SharedBar(sum(run.weight for run in planned.values()))
+        bar = Bar("", 0, sum(run.weight for run in planned.values()), unit=None)
         try:
             self._leave_out()
             sections = self._tell(waiting)
@@ -176,16 +176,16 @@ class Reproduction:
         folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
         return found
 
-    def _train(self, run: Planned, made: Run | Finished | Diverged, bar: SharedBar) -> None:
-        part, where = bar.part(run.weight), self.out / "runs" / run.name
+    def _train(self, run: Planned, made: Run | Finished | Diverged, bar: Bar) -> None:
+        part, where = PartOfBar(bar, run.name, run.weight), self.out / "runs" / run.name
         if isinstance(made, Run):
-            made.bar = part.named(run.name)
+            made.bar = part
             made.warn = lambda text: None  # a search goes to the edges; what came out tells
             try:
                 made()
             except guards.DivergedError as error:
                 finished.note_diverged(where, str(error))
-        part.finish()
+        bar.advance(part.start + part.weight)
         found = made if isinstance(made, Diverged) else finished.read(where)
         self.over[run.name] = found.why if isinstance(found, Diverged) else None
         if isinstance(found, Finished):

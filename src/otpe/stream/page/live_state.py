@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe import check
+from otpe.lab.percentiles import percentiles
 from otpe.stream.prequential import Block, Prequential
 from otpe.stream.programs import NO_LABEL
 
@@ -70,7 +71,7 @@ class Vitals:
         if not self._per_step:
             return None
         found = np.array(self._per_step)
-        p50, p99 = np.percentile(found, (50, 99)).tolist()
+        p50, p99 = percentiles(found, 50, 99)
         return {"p50": p50, "p99": p99, "worst": float(found.max()), "blocks": len(found)}
 
     def _look_at_memory(self, now: float) -> None:
