@@ -1,4 +1,13 @@
-"""One time step of a stream, and what becomes of input that cannot be used."""
+"""Time steps of a stream, and how events become time steps in memory that does not grow.
+
+    binner = Binner(700, dt=0.01)
+    for step in binner.steps([(0.001, 3), (0.002, 3, 7), (0.031, 5)]):      # time in seconds, unit[, label]
+        ...                                                                 # four steps, two of them silent
+
+Bins begin at whole multiples of dt. A sequence begins with the bin of its first event. Every bin after it makes a step,
+also without events. An event whose unit is None only says that time has come so far. A live stream sends such events
+while it is silent, and one at time 0 makes a recording begin there.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -14,19 +23,29 @@ from otpe.stream.programs import NO_LABEL
 
 OnBad = Literal["raise", "skip"]
 ADVICE = "Repair the source, or leave the like of it out with on_bad='skip'."
+LATEST = 9_000_000_000.0  # seconds; a later time in a double is not exact to a microsecond
+RESET = "reset"  # among events: a new sequence begins
 
 
 class Step(NamedTuple):
-    """What a learner is given at once."""
+    """The input of a learner for one time step."""
 
-    x: np.ndarray  # [units] float32, how often each spiked
+    x: np.ndarray  # [units] float32, how often each unit spiked
     label: int = NO_LABEL
-    time: float = 0.0  # seconds at which it begins
-    reset: bool = False  # a new sequence begins with it
+    time: float = 0.0  # seconds at which the step begins
+    reset: bool = False  # does a new sequence begin with it?
+
+
+class Event(NamedTuple):
+    """A spike of a unit, or a label. Any tuple with the same content is an event too."""
+
+    time: Any  # seconds
+    unit: Any  # None: nothing spiked
+    label: Any = None  # None: no news about the label; −1: there is no label from here on
 
 
 class Bad:
-    """Input that cannot be used: an error, or a skip that is counted by kind, and logged once for each kind."""
+    """What to do with unusable input: raise an error, or skip it, count it by kind, and log the first of each kind."""
 
     def __init__(self, on_bad: OnBad = "raise", log: Callable[[str], object] | None = None) -> None:
         check.one_of("on_bad", on_bad, ("raise", "skip"))
@@ -36,11 +55,11 @@ class Bad:
 
     @classmethod
     def of(cls, given: "OnBad | Bad", log: Callable[[str], object] | None) -> "Bad":
-        """One may be shared, so that all that is skipped on the way of a stream is counted together."""
+        """Return the same `Bad`, or make one. The parts of a stream may share one, which counts for all of them."""
         return given if isinstance(given, Bad) else cls(given, log)
 
     def found(self, kind: str, message: str, on_bad: OnBad | None = None, advice: str = ADVICE) -> None:
-        """`on_bad`: what this kind calls for, where that differs. Whoever skips already needs no advice to do so."""
+        """Raise ValueError with the message and the advice, or skip. `on_bad` overrides the choice for all kinds."""
         if (on_bad or self.on_bad) == "raise":
             raise ValueError(f"{message} {advice}")
         if kind not in self.skipped and self.log is not None:
@@ -49,7 +68,7 @@ class Bad:
 
 
 def seconds(given: Any) -> float:
-    """NaN for what is no number."""
+    """Return a time as a float. NaN for anything that is not a number."""
     if type(given) is float:
         return given
     if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
@@ -61,54 +80,31 @@ def seconds(given: Any) -> float:
 
 
 def whole(given: Any) -> int:
-    """The number, if it is whole, even where its type is not; −2, which nothing may be, for anything else."""
+    """Return a whole number of any numeric type as an int. −2, which is never allowed, for anything else."""
     if type(given) is int or isinstance(given, np.integer):
         return int(given)
     real = isinstance(given, float | np.floating)
     return int(given) if real and float(given).is_integer() else -2
 
 
-# --------------------
-# Events to time steps, on the fly: which unit spiked how often in which dt, in memory that never grows.
-#
-#     binner = Binner(700, dt=0.01)
-#     for step in binner.steps([(0.001, 3), (0.002, 3, 7), (0.031, 5)]):      # time in seconds, unit[, label]
-#         ...                                                                 # four steps, two of them silent
-#
-# Bins lie on whole multiples of dt. A sequence begins with the bin of its first event, and every bin after it makes a
-# step, with events or without. An event whose unit is None tells only that time has come so far: a live stream that is
-# silent sends such ones, and one at time 0 makes a recording begin there.
-
-
-LATEST = 9_000_000_000.0  # seconds; after that a double no longer tells one microsecond from the next
-RESET = "reset"  # among events: a new sequence begins
-
-
-class Event(NamedTuple):
-    """Any tuple like it will do."""
-
-    time: Any  # seconds
-    unit: Any  # None: nothing spiked
-    label: Any = None  # None: says nothing about it, −1: there is none from here on
-
-
 class Binner:
-    """Takes events in the order of time, and makes time steps of them.
+    """Makes time steps of events, which must come in the order of time.
 
     Args:
-      units: how many there are, counted from 0.
+      units: number of units. Events count them from 0.
       dt: seconds of a time step, in whole millionths.
-      classes: labels run from 0 to below it; without it they are not held against anything.
-      binary: 1 for any number of spikes, instead of the number.
-      pool: as many neighbouring units become one.
-      labels: "hold": a label stands for the bin of its event and all that follow, until another one or a reset comes.
-        "bin": only for the bin of its event. The last one counts where a bin has several.
-      max_gap: seconds of silence that are filled with empty steps.
-      on_bad: "raise" an error, or "skip" and count, see `skipped`. Nothing changes either way: the next event goes on.
-      late: the same for events of bins that are over; by default as `on_bad`.
-      gap: the same for events after more than `max_gap` of silence; "reset" begins a new sequence there.
-        After a real pause "skip" would skip all that follows; after a wrong time "reset" would make it late.
-      log: is told of the first skip of every kind.
+      classes: number of classes. Labels are from 0 to classes − 1. Without it, every label is accepted.
+      binary: count any number of spikes as 1.
+      pool: this many neighbouring units become one.
+      labels: "hold": a label applies to the bin of its event and all that follow, until another label or a reset.
+        "bin": only to the bin of its event. If a bin has several labels, the last one counts.
+      max_gap: the longest silence, in seconds, that is filled with empty steps.
+      on_bad: "raise" an error, or "skip" the event and count it, see `skipped`. In both cases nothing changes, and the
+        next event may follow.
+      late: the same for events of bins that are over. By default as `on_bad`.
+      gap: the same for events after a silence longer than `max_gap`; "reset" begins a new sequence there.
+        After a real pause, "skip" would skip everything that follows. After a wrong time, "reset" would make it late.
+      log: is called with a message for the first skip of every kind.
     """
 
     def __init__(
@@ -139,22 +135,22 @@ class Binner:
         self.late: OnBad | None = late
         self.gap: Literal["raise", "skip", "reset"] | None = gap
         self.dt, self.width = float(binning.dt or 0), self.units // binning.pool  # `width`: numbers in a step
-        self.events = 0  # that came, good or bad
+        self.events = 0  # number of events so far, with bad ones
         self._hold, self._binary, self._pool = labels == "hold", binning.binary, binning.pool
         self._microseconds = round(self.dt * 1e6)  # of a bin
-        self._most = round(max_gap * 1e6) // self._microseconds  # empty bins in a row
-        self._largest = LARGEST if self.classes is None else self.classes - 1
+        self._longest_gap = round(max_gap * 1e6) // self._microseconds  # in bins
+        self._largest_label = LARGEST if self.classes is None else self.classes - 1
         self._silence = np.zeros(self.width, np.float32)
         self._silence.flags.writeable = False  # many steps share it
         self._begin()
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Events by what was wrong with them: "time", "unit", "label", "late" or "gap"."""
+        """Number of skipped events by what was wrong with them: "time", "unit", "label", "late" or "gap"."""
         return self.bad.skipped
 
     def steps(self, events: Iterable[Any]) -> Iterator[Step]:
-        """All steps of these events, among which `RESET` may be. The last one comes when they end."""
+        """Return the steps of these events, among which `RESET` may be. The last step comes when the events end."""
         for event in events:
             if isinstance(event, str) and event == RESET:
                 yield from self.reset()
@@ -162,95 +158,88 @@ class Binner:
                 yield from self.add(*event)
             else:
                 self.events += 1
-                self._refuse("event", contents.shown(event), "(time, unit), (time, unit, label) or 'reset'")
+                expected = "expected (time, unit), (time, unit, label) or 'reset'"
+                self._refuse("event", f"{contents.shown(event)}, {expected}")
         yield from self.reset()
 
     def add(self, time: Any, unit: Any, label: Any = None) -> Iterable[Step]:
-        """The steps that are over with this event: none as long as its bin is the present one."""
+        """Return the steps that this event ends: none if it is in the present bin."""
         self.events += 1
         at = seconds(time)
         if not 0 <= at <= LATEST:
-            return self._refuse(
-                "time", f"the time {contents.shown(time)}", f"seconds, a finite number, 0 to {LATEST:,.0f}"
-            )
+            expected = f"expected seconds, a finite number, 0 to {LATEST:,.0f}"
+            return self._refuse("time", f"the time {contents.shown(time)}, {expected}")
         place = 0 if unit is None else whole(unit)
         if not 0 <= place < self.units:
-            return self._refuse(
-                "unit", f"the unit {contents.shown(unit)}", f"a whole number from 0 to {self.units - 1}"
-            )
+            expected = f"expected a whole number from 0 to {self.units - 1}"
+            return self._refuse("unit", f"the unit {contents.shown(unit)}, {expected}")
         if label is not None:
             given, label = label, whole(label)
-            if not NO_LABEL <= label <= self._largest:
-                expected = f"a whole number from 0 to {self._largest}, or −1 for none"
-                return self._refuse("label", f"the label {contents.shown(given)}", expected)
-        number, over = round(at * 1e6) // self._microseconds, ()
-        if number != self._bin:
-            if self._bin is not None:
-                now = self._bin * self._microseconds / 1e6
-                if number < self._bin:
-                    return self._refuse_late(at, now)
-                if number - self._bin - 1 > self._most and self.gap != "reset":
-                    return self._refuse_gap(at, now)
-            over = self._move_to(number)
+            if not NO_LABEL <= label <= self._largest_label:
+                expected = f"expected a whole number from 0 to {self._largest_label}, or −1 for none"
+                return self._refuse("label", f"the label {contents.shown(given)}, {expected}")
+        number, ended = round(at * 1e6) // self._microseconds, ()
+        if self._bin is None:
+            self._bin = number
+        elif number < self._bin:
+            return self._refuse_late(at)
+        elif number > self._bin:
+            is_gap = number - self._bin - 1 > self._longest_gap
+            if is_gap and self.gap != "reset":
+                return self._refuse_gap(at, self.gap)
+            ended = self.reset() if is_gap else self._until(self._bin, number)
+            self._bin = number
         if unit is not None:
             self._x[place // self._pool] = 1 if self._binary else self._x[place // self._pool] + 1
         if label is not None:
             self._label = label
-        return over
+        return ended
 
     def reset(self) -> Iterable[Step]:
-        """The sequence is over, and so is its last step. Time may start anew."""
-        over = () if self._bin is None else (self._step(self._bin),)
+        """End the sequence, and return its last step. The next time may be any."""
+        last = () if self._bin is None else (self._step(self._bin),)
         self._begin()
-        return over
+        return last
 
     def _begin(self) -> None:
-        self._bin: int | None = None  # the present one
-        self._first = True  # no step of this sequence has been made yet
+        self._bin: int | None = None  # number of the present bin
+        self._first = True  # is the next step the first of its sequence?
         self._label = NO_LABEL
         self._x = np.zeros(self.width, np.float32)
 
-    def _move_to(self, number: int) -> Iterable[Step]:
-        if self._bin is None:
-            over = ()
-        elif number - self._bin - 1 > self._most:
-            over = self.reset()
-        else:
-            over, silent = (self._step(self._bin),), range(self._bin + 1, number)
-            over = chain(over, self._silent(silent, self._label)) if silent else over
-        self._bin = number
-        return over
+    def _until(self, present: int, number: int) -> Iterable[Step]:
+        """Return the step of the present bin, and silent steps up to the bin with this number."""
+        step, label = self._step(present), self._label
+        silent = (Step(self._silence, label, self._begins(k), False) for k in range(present + 1, number))
+        return (step,) if number == present + 1 else chain((step,), silent)
 
     def _step(self, number: int) -> Step:
-        step = Step(self._x, self._label, number * self._microseconds / 1e6, self._first)
+        step = Step(self._x, self._label, self._begins(number), self._first)
         self._x, self._first = np.zeros(self.width, np.float32), False
         self._label = self._label if self._hold else NO_LABEL
         return step
 
-    def _silent(self, numbers: range, label: int) -> Iterator[Step]:
-        return (Step(self._silence, label, number * self._microseconds / 1e6, False) for number in numbers)
+    def _begins(self, number: int) -> float:
+        """Return the time at which a bin begins."""
+        return number * self._microseconds / 1e6
 
-    def _refuse(self, kind: str, given: str, expected: str) -> tuple[()]:
-        self.bad.found(kind, f"event {self.events} has {given}, expected {expected}.")
+    def _refuse(self, kind: str, what: str, on_bad: OnBad | None = None, advice: str = ADVICE) -> tuple[()]:
+        self.bad.found(kind, f"event {self.events} has {what}.", on_bad, advice)
         return ()
 
-    def _refuse_late(self, at: float, now: float) -> tuple[()]:
-        self.bad.found(
-            "late",
-            f"event {self.events} has the time {at} s, but the present bin began at {now} s.",
-            self.late,
+    def _refuse_late(self, at: float) -> tuple[()]:
+        advice = (
             "Sort events by time, send a reset where time starts anew, use a larger dt, or leave late events out with"
-            " late='skip'.",
+            " late='skip'."
         )
-        return ()
+        what = f"the time {at} s, but the present bin began at {self._begins(self._bin or 0)} s"
+        return self._refuse("late", what, self.late, advice)
 
-    def _refuse_gap(self, at: float, now: float) -> tuple[()]:
-        self.bad.found(
-            "gap",
-            f"event {self.events} has the time {at} s, but the present bin began at {now} s, and max_gap is"
-            f" {self.max_gap:g} s.",
-            self.gap if self.gap != "reset" else None,
+    def _refuse_gap(self, at: float, gap: OnBad | None) -> tuple[()]:
+        advice = (
             "Give times in seconds. If this pause is meant, begin a new sequence with gap='reset', or raise max_gap; if"
-            " it is not, leave such events out with gap='skip'.",
+            " it is not, leave such events out with gap='skip'."
         )
-        return ()
+        began = f"the present bin began at {self._begins(self._bin or 0)} s"
+        what = f"the time {at} s, but {began}, and max_gap is {self.max_gap:g} s"
+        return self._refuse("gap", what, gap, advice)
