@@ -16,17 +16,16 @@ from otpe.testing import check_neuron
 
 TRAINED = {"learn_leak": True, "learn_current_leak": "neuron"}
 OURS = [
-    otpe.LIF(0.9),
     otpe.LIF(0.0, reset="none"),
     otpe.LIF(Uniform(0.3, 0.9), reset="zero", surrogate=otpe.arctan(), learn_leak=True),
     CubaLIF(PerNeuron([0.9, 0.5, 0.8, 0.2]), 0.7, **TRAINED),
     CubaLIF(0.9, 0.7, reset="zero", surrogate=otpe.gaussian(), **TRAINED),
     CubaLIF(0.8, 0.0, reset="none", surrogate=otpe.triangular(0.5)),
     CubaLIF(0.8, 0.6, surrogate=flat),
-    AdaptiveLIF(0.9),
     AdaptiveLIF(0.9, 0.8, 0.5, reset="zero", learn_leak="neuron", learn_adaptation_leak=True),
     AdaptiveLIF(0.9, Uniform(0.2, 0.8), threshold=0.5, reset="none", surrogate=flat),
     LeakyIntegrator(0.9, learn_leak=True),
+    *(kind(0.9) for kind in otpe.neurons.NAMED.values()),
 ]
 
 

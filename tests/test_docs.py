@@ -51,7 +51,11 @@ def test_every_rule_has_its_page(rule):
     text = (ROOT / "docs" / "rules" / f"{rule}.md").read_text()
     assert f'`rule="{rule}"`' in text
     assert all(section in text for section in SECTIONS)
-    assert f"rules/{rule}.md" in (ROOT / "docs" / "README.md").read_text()
+
+
+def test_the_index_leads_to_the_page_of_every_rule():
+    assert {page.stem for page in (ROOT / "docs" / "rules").iterdir()} == set(otpe.rules())
+    assert "](rules)" in (ROOT / "docs" / "README.md").read_text()
 
 
 def test_the_cli_reference_is_up_to_date():

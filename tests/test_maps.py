@@ -78,6 +78,11 @@ WITHOUT_ROWS = {"avg_pool(2)", "sum_pool((3, 2), stride=(2, 1))", "sum_pool(3)",
 cases = pytest.mark.parametrize(("spec", "shape"), MAPS, ids=[repr(spec) for spec, _ in MAPS])
 
 
+@pytest.mark.parametrize("name", layers.NAMED)
+def test_every_registered_map_passes_the_public_check(name):
+    check_layer(layers.NAMED[name])
+
+
 @cases
 def test_the_public_check_holds(spec, shape):
     check_layer(spec.on(shape))

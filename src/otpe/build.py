@@ -21,7 +21,7 @@ def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Ne
     Args:
       shape: the shape of the input of one time step, without batch: a number, or several with channels first.
       layers: pairs of a map and the neurons that it drives, from input to output. A map is one of `otpe.layers`, or
-        any object with the contract in `otpe/layers/base.py`.
+        any object with the contract in `otpe/layers/linear.py`.
 
     Raises ValueError or TypeError, with the number of the layer, if a pair is wrong or a shape does not fit.
     """

@@ -5,8 +5,7 @@ net, params = otpe.load_network("net.safetensors")
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +112,11 @@ class _UserDefinedError(Exception):
     """An object is user-defined, so it has no description."""
 
 
-@lru_cache
 def _kinds() -> dict[str, Any]:
-    """Return the classes that a network may consist of, by name."""
-    kinds = {}
-    for module in (layers, neurons, surrogates):
-        for name, kind in vars(module).items():
-            if isinstance(kind, type) and (is_dataclass(kind) or kind is neurons.PerNeuron):
-                kinds[name] = kind
-    return kinds
+    """Return the classes that a network in a file may consist of, by the name of the class."""
+    maps = [*map(type, layers.NAMED.values()), layers.Composition, layers.CompositionWithRows]
+    leaks = [neurons.Uniform, neurons.PerNeuron]
+    return {kind.__name__: kind for kind in (*maps, *neurons.NAMED.values(), *leaks, *surrogates.NAMED.values())}
 
 
 def _to_json(value: Any) -> Any:

@@ -98,6 +98,15 @@ class gaussian(_Positive):
         return jnp.exp(-jnp.square(d / self.sigma) / 2) / (self.sigma * math.sqrt(2 * math.pi))
 
 
+NAMED = {
+    "fast-sigmoid": fast_sigmoid,
+    "superspike": superspike,
+    "arctan": arctan,
+    "triangular": triangular,
+    "gaussian": gaussian,
+}
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def spike(surrogate: Surrogate, d: Array) -> Array:
     """H(d): 1 if the distance to the threshold is 0 or above, else 0. Its derivative is the surrogate."""

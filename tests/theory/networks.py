@@ -1,6 +1,7 @@
 """A few networks that cover every neuron with every reset, every surrogate, every kind of leak, and every map."""
 
-from functools import lru_cache
+from dataclasses import fields
+from functools import lru_cache, partial
 
 import jax.numpy as jnp
 from theory.own_neuron import AlphaSynapse, Drifting
@@ -66,7 +67,43 @@ def short():
     ])  # fmt: skip
 
 
-NETWORKS = {"plane": plane, "line": line, "unreset": unreset, "short": short}
+MIXED = {"plane": plane, "line": line, "unreset": unreset, "short": short}
+
+
+def with_neuron(kind):
+    """A registered neuron in three layers, with each reset if it has one. All its leaks are trained."""
+    names = {field.name for field in fields(kind)}
+    options = {"surrogate": otpe.arctan()} if "surrogate" in names else {}
+    options |= {name: True for name in names if name.startswith("learn_")}
+    resets = [{"reset": reset} if "reset" in names else {} for reset in ("subtract", "zero", "none")]
+    return otpe.network(
+        5, [(layers.dense(n), kind(0.8, **options, **r)) for n, r in zip((6, 5, 3), resets, strict=True)]
+    )
+
+
+def with_map(layer):
+    """A registered map below a dense one."""
+    options = {"threshold": 1.3, "surrogate": otpe.arctan(), "learn_leak": True}
+    return otpe.network(layer.in_shape, [
+        (layer, otpe.LIF(0.8, **options)), (layers.flatten() >> layers.dense(3), otpe.LIF(0.7, **options)),
+    ])  # fmt: skip
+
+
+def parts(net):
+    """Return the classes of the maps and neurons of a network."""
+    maps = {type(part) for layer in net.layers for part in getattr(layer, "parts", [layer])}
+    return maps | {type(neuron) for neuron in net.neurons}
+
+
+def every_network():
+    """Return networks that together contain every registered map and neuron."""
+    covered = {kind for make in MIXED.values() for kind in parts(make())}
+    neurons = {name: partial(with_neuron, kind) for name, kind in otpe.neurons.NAMED.items() if kind not in covered}
+    maps = {name: partial(with_map, layer) for name, layer in layers.NAMED.items() if type(layer) not in covered}
+    return MIXED | neurons | maps
+
+
+NETWORKS = every_network()
 
 
 @lru_cache(maxsize=16)

@@ -3,6 +3,9 @@
 It follows the equations in per-step form, for every neuron and any map. It shares no code with the library, so
 it finds a mistake that both forms of the library share. A map is its matrix: JAX only converts parameters to it
 and the gradient back.
+
+A rule or a neuron that is registered in the library but has no second implementation here runs by its own methods.
+Then only the drivers are compared: the equations are checked by `check_rule` and `check_neuron`.
 """
 
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import otpe
+from otpe import neurons, states
+from otpe.rulebook import Decays, StepDerivatives
 
 # name: (kind of the hidden layers, kind of the output layer, deep, leaky readout)
 RULES = {
@@ -26,7 +31,6 @@ RULES = {
     "f-deep-otpe": ("otpe", "otpe", True, True),
     "f-approx-deep-otpe": ("approx", "approx", True, True),
 }
-TRAINED = ("adaptation_leak", "current_leak", "leak")
 
 
 def gradients(case, rule):
@@ -36,9 +40,14 @@ def gradients(case, rule):
     total = [0.0] * len(layers)
     for b in range(batch):
         x = np.asarray(case.spikes)[:, b].reshape(steps, -1)
-        for one_step in one_sample(layers, x, int(case.labels[b]), *RULES[rule]):
+        for one_step in one_sample(layers, x, int(case.labels[b]), *RULES.get(rule) or composition(otpe.rule(rule))):
             total = [a + new / (steps * batch) for a, new in zip(total, one_step, strict=True)]
     return [layer.as_parameters(sums) for layer, sums in zip(layers, total, strict=True)]
+
+
+def composition(rule):
+    """A row like those of RULES for a rule without a second implementation."""
+    return rule.hidden, rule.output, rule.hidden.order == "depth", rule.readout == "leaky"
 
 
 @dataclass
@@ -52,18 +61,45 @@ class Layer:
     @staticmethod
     def of(layer, neuron, params):
         leaks = {}
-        for name in TRAINED:
+        for name in leak_names(neuron):
             if getattr(neuron, f"learn_{name}", False):
                 leaks[name] = 1 / (1 + np.exp(-np.asarray(getattr(params, name))))
-            elif hasattr(neuron, name):
+            else:
                 leaks[name] = as_array(getattr(neuron, name), layer.out_shape)
-            if name in leaks:
-                leaks[name] = np.broadcast_to(leaks[name], layer.out_shape).ravel()
+            leaks[name] = np.broadcast_to(leaks[name], layer.out_shape).ravel()
         return Layer(layer, neuron, params, np.asarray(as_matrix(layer, params)), leaks)
 
     @property
+    def known(self):
+        return type(self.neuron) in B
+
+    @property
+    def poles(self):
+        return POLES[type(self.neuron)] if self.known else list(neurons.poles(self.neuron))
+
+    @property
+    def b(self):
+        return np.array(B[type(self.neuron)] if self.known else self.step(self.start(), 0 * self.W[0])[-1], float)
+
+    def start(self):
+        if self.known:
+            return [np.zeros(self.W.shape[1])] * CARRIED[type(self.neuron)]
+        return self.neuron.start(self.W[0].shape, float)
+
+    def step(self, state, c):
+        """For a neuron without a second implementation: what `fire` returns, and b."""
+        bound = self.neuron.with_values(self.leaks) if self.leaks else self.neuron
+        after, s, kept = bound.step(state, jnp.asarray(c))
+        A, b, h = neurons.derivatives(bound, kept)
+        causes = {
+            name: (x, states.entries(e)) for name, (x, e) in (bound.causes(state) if self.trained else {}).items()
+        }
+        h = [np.broadcast_to(part, s.shape) for part in states.entries(h)]
+        return after, np.asarray(s), states.rows(A), h, causes, states.entries(b)
+
+    @property
     def trained(self):
-        return [name for name in TRAINED if getattr(self.neuron, f"learn_{name}", False)]
+        return [name for name in leak_names(self.neuron) if getattr(self.neuron, f"learn_{name}", False)]
 
     def as_parameters(self, gradient):
         """Convert [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
@@ -75,6 +111,11 @@ class Layer:
             by_logit = gradient[rows + i] * leak * (1 - leak)
             grads = grads._replace(**{name: by_logit.sum() if shape == () else by_logit.reshape(shape)})
         return grads
+
+
+def leak_names(neuron):
+    """Return the names of the leaks in the order of the parameters."""
+    return sorted(getattr(neuron, "LEAKS", ("leak",)))
 
 
 def as_array(leak, shape):
@@ -91,7 +132,10 @@ def as_matrix(layer, params):
 # The neurons: the state after a step, the output, A [k, k, n], h [k, n], and the derivatives by trained numbers
 
 
-def fire(neuron, leaks, state, c):
+def fire(layer, state, c):
+    if not layer.known:
+        return layer.step(state, c)[:-1]
+    neuron, leaks = layer.neuron, layer.leaks
     kind, λ = type(neuron), leaks["leak"]
     if kind is otpe.LeakyIntegrator:
         (v_old,) = state
@@ -134,14 +178,16 @@ def reset(neuron, λ, v, s, g):
     }[neuron.reset]
 
 
-STATES = {otpe.LIF: 1, otpe.CubaLIF: 2, otpe.AdaptiveLIF: 2, otpe.LeakyIntegrator: 1}
-CARRIED = STATES | {otpe.AdaptiveLIF: 3}
+CARRIED = {otpe.LIF: 1, otpe.CubaLIF: 2, otpe.AdaptiveLIF: 3, otpe.LeakyIntegrator: 1}
 B = {otpe.LIF: [1], otpe.CubaLIF: [1, 1], otpe.AdaptiveLIF: [1, 0], otpe.LeakyIntegrator: [1]}
 POLES = {otpe.LIF: [0], otpe.CubaLIF: [0, 1], otpe.AdaptiveLIF: [0], otpe.LeakyIntegrator: [0]}
 
 
 def leaks_alone(layer):
     """A⁰ of the whole layer."""
+    if not layer.known:
+        values = {name: jnp.asarray(leak) for name, leak in layer.leaks.items()}
+        return np.array(states.rows(neurons.leak_matrix(layer.neuron, values, layer.map.out_shape)), float)
     mean = {name: leak.mean() for name, leak in layer.leaks.items()}
     if isinstance(layer.neuron, otpe.CubaLIF):
         return np.array([[mean["current_leak"], 0], [mean["current_leak"], mean["leak"]]])
@@ -152,16 +198,15 @@ def leaks_alone(layer):
 
 def one_sample(layers, inputs, label, hidden, output, deep, leaky):
     """Yield at each step the gradient of every layer, as `Layer.as_parameters` takes it."""
-    L, types = len(layers), [type(layer.neuron) for layer in layers]
+    L = len(layers)
     kinds = [hidden] * (L - 1) + [output]
-    poles, plain = [POLES[t] for t in types], [leaks_alone(layer) for layer in layers]
+    poles, plain = [layer.poles for layer in layers], [leaks_alone(layer) for layer in layers]
     readout_leak = as_array(layers[-1].neuron.leak, layers[-1].map.out_shape).mean()
     stages = [list(range(l + 1, L + leaky)) for l in range(L)]  # L is the readout
-    stages = [s if deep else s[:1] for s in stages]
-    state = [[np.zeros(layer.W.shape[1])] * CARRIED[t] for layer, t in zip(layers, types, strict=True)]
-    A = [
-        np.zeros((STATES[t], STATES[t], layer.W.shape[1])) for layer, t in zip(layers, types, strict=True)
-    ]  # of the last step
+    orders = [("depth" if deep else 1) if isinstance(kind, str) else kind.order for kind in kinds]
+    stages = [s if order == "depth" else s[:order] for s, order in zip(stages, orders, strict=True)]
+    state = [layer.start() for layer in layers]
+    A = [np.zeros((len(layer.b), len(layer.b), layer.W.shape[1])) for layer in layers]  # of the last step
     traces, averages, o = [{} for _ in layers], [{} for _ in layers], 0.0
 
     def decays(stage, mean_reset):
@@ -174,16 +219,17 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
     for s in inputs:
         now, A_now = [], []
         for l, (layer, kind) in enumerate(zip(layers, kinds, strict=True)):
-            x, b = np.append(s, 1.0), np.array(B[types[l]], float)
-            state[l], s, A_t, h, causes = fire(layer.neuron, layer.leaks, state[l], x @ layer.W)
+            x, b = np.append(s, 1.0), layer.b
+            state[l], s, A_t, h, causes = fire(layer, state[l], x @ layer.W)
             A_now.append(np.array([[np.broadcast_to(a, s.shape) for a in row] for row in A_t]))
             h = np.array(h)
             nearest = decays((stages[l] + [l])[0], mean_reset=False)
             h_mean = cascaded(averages[l], "h", h, nearest) / cascaded(averages[l], "1", 1.0, nearest)
             own, end = plain[l].copy(), poles[l][-1]
-            if deep and kind == "approx":
+            mean_reset = deep if isinstance(kind, str) else kind.stage_leak == "mean-reset"
+            if mean_reset and (kind == "approx" or getattr(kind, "trace", None) == "input"):
                 own[end, end] = A[l][end, end].mean()
-            filters = [a for stage in stages[l] for a in decays(stage, mean_reset=deep)]
+            filters = [a for stage in stages[l] for a in decays(stage, mean_reset)]
 
             def trace(name, x, b, some, l=l, h=h, h_mean=h_mean, own=own, filters=filters, kind=kind, A=A):
                 """The trace that multiplies q, for an input x that enters the states through b."""
@@ -200,12 +246,20 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
                 out = cascaded(traces[l], name + "+", a, filters) if kind == "approx" else a
                 return np.einsum("i...o,io->...o", out, (h_mean if kind == "approx" else h)[some])
 
+            if not isinstance(kind, str):
+                inputs = [
+                    ("W", x, b),
+                    *((name, causes[name][0], np.array(causes[name][1], float)) for name in layer.trained),
+                ]
+                now.append(by_own_methods(kind, traces[l], inputs, h, h_mean, b, A[l], own, filters, poles[l]))
+                continue
             everywhere, some = np.ones_like(s), poles[l] if kind in ("ottt", "approx") else list(range(len(b)))
             rows = [trace("W", np.multiply.outer(x, everywhere), b[some], some)]
             for name in layer.trained:
                 cause, e = causes[name]
                 rows.append(trace(name, cause, np.array(e, float), list(range(len(b)))))
-            now.append((rows, b @ (h_mean if kind in ("otpe", "approx") else h)))
+            g = b @ (h_mean if kind in ("otpe", "approx") else h)
+            now.append(lambda q, rows=rows, g=g: ([q * row for row in rows], q * g))
         A = A_now
 
         o = readout_leak * o + s if leaky else s
@@ -213,9 +267,9 @@ def one_sample(layers, inputs, label, hidden, output, deep, leaky):
         q[label] -= 1
         values = [None] * L
         for l in reversed(range(L)):
-            rows, g = now[l]
-            values[l] = np.vstack([q * row for row in rows])
-            q = layers[l].W[:-1] @ (q * g)
+            rows, m = now[l](q)
+            values[l] = np.vstack(rows)
+            q = layers[l].W[:-1] @ m
         yield values
 
 
@@ -228,3 +282,29 @@ def cascaded(states, name, signal, decays):
         new.append(signal)
     states[name] = new
     return signal
+
+
+def by_own_methods(local, traces, inputs, h, h_mean, b, A, leaks, filters, poles):
+    """Advance the traces of a rule without a second implementation. Return a function from q to gradients and m."""
+    emissions = []
+    for name, x, entering in inputs:
+        some = poles if name == "W" and local.trace == "input" else list(range(len(b)))
+        now = StepDerivatives(*(states.packed([v[i] for i in some]) for v in (h, h_mean if local.averages else h, b)))
+        decay = Decays(
+            A=states.matrix(A[np.ix_(some, some)]),
+            leaks=states.matrix(leaks[np.ix_(some, some)]),
+            stages=tuple(filters),
+            b=states.packed([entering[i] for i in some]),
+        )
+        x = x[:, None] if name == "W" else x[None]
+        blank = np.zeros(x.shape if local.trace == "input" and name == "W" else (len(x), len(h[0])))
+        old = traces.get(name) or local.init(states.packed([blank] * len(some)), len(filters))
+        traces[name] = local.advance(old, x, now, decay)
+        emissions.append((traces[name], now))
+
+    def emit(q):
+        out = [local.emit(rows, q, now) for rows, now in emissions]
+        rows = [states.dot(each.row, each.post) for each in out]
+        return rows, np.asarray(out[0].below)
+
+    return emit

@@ -1,6 +1,8 @@
 """The ten statements for every neuron, map, reset and surrogate, on a few networks that combine them."""
 
 import math
+from dataclasses import fields
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,24 +14,29 @@ from theory.networks import NETWORKS, exact, learned, live
 from theory.reference import gradients as reference
 
 import otpe
+from otpe.neurons import Reset
 from otpe.testing import autodiff
 
 every_network = pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 every_rule = pytest.mark.parametrize("rule", LOCAL)
 
 
-def test_the_networks_contain_every_neuron_reset_and_surrogate():
+def test_the_networks_contain_every_neuron_reset_surrogate_and_map():
     pairs, surrogates, maps = set(), set(), set()
     for make in NETWORKS.values():
         net = make()
         for layer, neuron in zip(net.layers, net.neurons, strict=True):
-            pairs.add((type(neuron).__name__, getattr(neuron, "reset", None)))
-            surrogates.add(type(getattr(neuron, "surrogate", None)).__name__)
-            maps.update(type(part).__name__ for part in getattr(layer, "parts", [layer]))
-    resets = {(kind, reset) for kind in ("LIF", "CubaLIF", "AdaptiveLIF") for reset in ("subtract", "zero", "none")}
-    assert pairs == resets | {("LeakyIntegrator", None)}
-    assert surrogates >= {"fast_sigmoid", "superspike", "arctan", "triangular", "gaussian", "function"}
-    assert maps == {"ConvLayer", "PoolLayer", "FlattenLayer", "DenseLayer", "MaskedLayer"}
+            pairs.add((type(neuron), getattr(neuron, "reset", None)))
+            surrogates.add(type(getattr(neuron, "surrogate", None)))
+            maps.update(type(part) for part in getattr(layer, "parts", [layer]))
+    resets = {
+        kind: get_args(Reset) if "reset" in {field.name for field in fields(kind)} else (None,)
+        for kind in otpe.neurons.NAMED.values()
+    }
+    assert pairs == {(kind, reset) for kind in resets for reset in resets[kind]}
+    assert len(pairs) >= 10
+    assert surrogates >= {*otpe.surrogates.NAMED.values(), type(networks.exponential)}
+    assert maps == set(map(type, otpe.layers.NAMED.values()))
 
 
 # Statement 2
@@ -162,7 +169,7 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding():
 
 @every_network
 def test_on_a_live_network_all_rules_differ(make):
-    names = [name for name in otpe.rules() if name != "rtrl"]
+    names = [name for name in otpe.rules() if otpe.rule(name).has_whole]
     gradients = {name: learned(make, name)[1] for name in names}
     whole = make is networks.unreset  # OTTT omits nothing in its first layer
     first = {name: grads if whole else grads[0].kernel for name, grads in gradients.items()}

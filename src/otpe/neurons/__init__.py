@@ -23,7 +23,12 @@ The table is for the reset "subtract". With "zero", ρ = λ(1 − s − v g), an
 
 `models.py` defines these four neurons. `contract.py` says what a neuron of your own needs. `leaks.py` defines leaks
 that differ from neuron to neuron.
+
+To add a neuron to otpe, write its class in a file of this folder and add a line to `NAMED` below. Files of networks can
+then hold it, and the tests check it with every rule.
 """
+
+from typing import Any
 
 from otpe.neurons.contract import (
     Derivatives,
@@ -49,8 +54,15 @@ from otpe.neurons.contract import (
 from otpe.neurons.leaks import PerNeuron, Uniform
 from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, Reset
 
+NAMED: dict[str, Any] = {  # each needs only one number, its leak, to be built: `CubaLIF(0.9)`
+    "lif": LIF,
+    "cuba": CubaLIF,
+    "adaptive": AdaptiveLIF,
+    "integrator": LeakyIntegrator,
+}
+
 __all__ = [
-    "LIF", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform",
+    "LIF", "NAMED", "AdaptiveLIF", "CubaLIF", "Derivatives", "LeakyIntegrator", "PerNeuron", "Reset", "Uniform",
     "arrays_in_A", "arrays_in_h", "bind", "cause_inputs", "cause_vectors", "check_neuron", "check_shape",
     "derivatives", "fixed_values", "initial_state", "is_spiking", "largest_leaks", "leak_matrix", "poles",
     "state_count", "survival_varies", "trained", "values",

@@ -26,10 +26,8 @@ from jax.core import Tracer
 
 from otpe import states
 from otpe.neurons.leaks import per_neuron
-from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator
+from otpe.neurons.models import Leaky
 from otpe.states import Matrix, Vector
-
-BUILT_IN = (LIF, CubaLIF, AdaptiveLIF, LeakyIntegrator)
 
 
 class Derivatives(NamedTuple):
@@ -68,7 +66,7 @@ def check_neuron(neuron: Any) -> None:
 
 def check_shape(neuron: Any, shape: tuple[int, ...]) -> None:
     """Raise ValueError if the leaks do not fit a layer of this shape."""
-    if isinstance(neuron, BUILT_IN):
+    if isinstance(neuron, Leaky):
         neuron.check_shape(shape)
 
 
@@ -93,7 +91,7 @@ def values(neuron: Any, trained: Any, shape: tuple[int, ...], dtype: Any) -> dic
 
 def fixed_values(neuron: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
     """Return the arrays of a population that are not trained."""
-    if isinstance(neuron, BUILT_IN):
+    if isinstance(neuron, Leaky):
         return neuron.values({}, shape, dtype)
     names = _properties(neuron).cause_vectors
     arrays = values(neuron, trained(neuron, shape, dtype), shape, dtype)
@@ -107,9 +105,8 @@ def bind(neuron: Any, values: dict[str, Any]) -> Any:
 
 def initial_state(neuron: Any, batch: int | None, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return the state before the first step. With batch None, the arrays may be small ones that broadcast."""
-    if batch is None:
-        return neuron.start((), dtype) if isinstance(neuron, BUILT_IN) else neuron.start((1, *shape), dtype)
-    return neuron.start((batch, *shape), dtype)
+    small = () if issubclass(type(neuron), Leaky) else (1, *shape)
+    return neuron.start(small if batch is None else (batch, *shape), dtype)
 
 
 def state_count(neuron: Any) -> int:
@@ -170,7 +167,7 @@ def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, 
     `values` is the output of the function `values`. None stands for the values before any training.
     """
     k = state_count(neuron)
-    if isinstance(neuron, BUILT_IN):
+    if isinstance(neuron, Leaky):
         neuron = neuron.with_values(neuron.means(values or {}, shape))
         return states.matrix(_matrix(_leaks(neuron), k, neuron))
     if not values:  # the result is plain numbers, also inside `jit`
@@ -186,7 +183,7 @@ def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, 
 def largest_leaks(neuron: Any, shape: tuple[int, ...]) -> Matrix:
     """Return A⁰ before any training, each entry computed from the largest leaks of the layer."""
     with jax.ensure_compile_time_eval():
-        if isinstance(neuron, BUILT_IN):
+        if isinstance(neuron, Leaky):
             leaks = {name: getattr(neuron, name) for name in neuron.LEAKS}
             one = neuron.with_values({name: float(per_neuron(leak, shape).max()) for name, leak in leaks.items()})
         else:
@@ -253,14 +250,14 @@ def _given_poles(neuron: Any, k: int) -> tuple[int, ...]:
 
 
 def _trained_names(neuron: Any) -> tuple[str, ...]:
-    if isinstance(neuron, BUILT_IN):
+    if isinstance(neuron, Leaky):
         return tuple(name for name in neuron.LEAKS if getattr(neuron, f"learn_{name}"))
     return tuple(trained(neuron, (1,), jnp.float32))
 
 
 def _single_neuron(neuron: Any) -> Any:
     """Return the neuron bound for a layer with one neuron."""
-    if isinstance(neuron, BUILT_IN):
+    if isinstance(neuron, Leaky):
         return neuron.with_values({name: 0.5 for name in neuron.LEAKS})
     return bind(neuron, values(neuron, trained(neuron, (1,), jnp.float32), (1,), jnp.float32))
 

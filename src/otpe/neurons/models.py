@@ -28,8 +28,8 @@ class Step(NamedTuple):
     kept: Any
 
 
-class _Leaky:
-    """The common part of the four neurons: leaks that may be arrays and may be trained."""
+class Leaky:
+    """Base of otpe's neurons: leaks that may be arrays and may be trained."""
 
     LEAKS: ClassVar[tuple[str, ...]] = ("leak",)
     spiking: ClassVar[bool] = True
@@ -119,7 +119,7 @@ class _Leaky:
 
 
 @dataclass(frozen=True)
-class LIF(_Leaky):
+class LIF(Leaky):
     """Leaky integrate-and-fire: v_t = λ u_{t-1} + c_t, and u_t is v_t after the reset.
 
     Args:
@@ -162,7 +162,7 @@ class LIF(_Leaky):
 
 
 @dataclass(frozen=True)
-class CubaLIF(_Leaky):
+class CubaLIF(Leaky):
     """Current-based LIF: I_t = α I_{t-1} + c_t and v_t = λ u_{t-1} + I_t, with u_t as in `LIF`.
 
     `current_leak` is α; `learn_current_leak` trains it. Other arguments as in `LIF`.
@@ -203,7 +203,7 @@ class CubaLIF(_Leaky):
 
 
 @dataclass(frozen=True)
-class AdaptiveLIF(_Leaky):
+class AdaptiveLIF(Leaky):
     """LIF with an adaptive threshold θ + β a, where a_{t+1} = r a_t + (1 − r) s_t is a leaky mean of the spikes.
 
     Every spike raises the threshold for a while. `adaptation_leak` is r, `strength` is β; the reset subtracts θ.
@@ -260,7 +260,7 @@ class AdaptiveLIF(_Leaky):
 
 
 @dataclass(frozen=True)
-class LeakyIntegrator(_Leaky):
+class LeakyIntegrator(Leaky):
     """A membrane that never spikes, for an output layer: v_t = λ v_{t-1} + c_t, and its output is v_t."""
 
     leak: Leak

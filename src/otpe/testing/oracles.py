@@ -1,8 +1,9 @@
 """Reference gradients: the network step by step in plain JAX, differentiated by JAX.
 
-They are independent of the code that they test. The four neurons, the losses and the leaks are implemented a second
-time here. Only the maps are the library's: `apply` defines a map, and `otpe.testing.check_layer` compares the rest of
-the map with it.
+They are independent of the code that they test. The neurons in `_NEURONS`, the losses and the leaks are implemented a
+second time here. Maps and other neurons are the library's: `apply` defines a map, and `otpe.testing.check_layer`
+compares the rest of the map with it; `step` defines a neuron, and `otpe.testing.check_neuron` compares the rest of the
+neuron with it.
 """
 
 import math
@@ -20,7 +21,6 @@ from otpe.losses import Loss, LossChoice, Readout
 from otpe.networks import Network
 from otpe.neurons import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, PerNeuron, Uniform
 
-OURS = (LIF, CubaLIF, AdaptiveLIF, LeakyIntegrator)
 LEAKS = ("adaptation_leak", "current_leak", "leak")  # in the order of the parameters
 
 
@@ -87,7 +87,7 @@ def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tu
         with jax.default_matmul_precision("highest"):
             return layer.apply(of_map, x)
 
-    if isinstance(neuron, OURS):
+    if type(neuron) in _NEURONS:
         leaks = {name: _leak(neuron, name, leaks, layer.out_shape, dtype) for name in LEAKS if hasattr(neuron, name)}
         fire = _NEURONS[type(neuron)]
         count = 2 if isinstance(neuron, CubaLIF | AdaptiveLIF) else 1
@@ -157,7 +157,7 @@ def _reset(neuron: Any, v: Array, s: Array, detach: bool) -> Array:
 
 def _split(neuron: Any, params: Any) -> tuple[Any, dict[str, Array]]:
     """Return the parameters of the map and the trained parameters of the neurons."""
-    if isinstance(neuron, OURS):
+    if type(neuron) in _NEURONS:
         names = [name for name in LEAKS if getattr(neuron, f"learn_{name}", False)]
     else:
         names = sorted(jax.eval_shape(lambda: neuron.init((1,), jnp.float32))) if hasattr(neuron, "init") else []
@@ -187,7 +187,7 @@ def _readout_leak(net: Network) -> float:
     neuron = net.neurons[-1]
     return (
         float(_fixed_leak(neuron.leak, net.layers[-1].out_shape).mean())
-        if isinstance(neuron, OURS)
+        if type(neuron) in _NEURONS
         else net.readout_leak
     )
 
