@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 from sample_sections import LINES, NAN, NOTHING, PANELS, figure
 
-from otpe.lab.report import numbers
+from otpe.lab.report import palette, panels
 from otpe.lab.report.content import Bar, Bars, Heat, Line, Lines, Mark, Section, from_json, to_json
 
 draw = pytest.importorskip("otpe.lab.report.drawing")
-panels = pytest.importorskip("otpe.lab.report.panels")
 
 
 @pytest.mark.filterwarnings("error")
@@ -21,7 +20,7 @@ def test_every_kind_is_drawn(kind):
     (inline,) = draw.inlines(figure(PANELS[kind]))
     assert PANELS[kind].title in re.findall(r">([^<]+)</", inline.svg)
     assert "no data" not in inline.svg
-    assert inline.hovers
+    assert inline.tooltips
     assert len(inline.svg) > 2000
 
 
@@ -37,7 +36,7 @@ def test_marks_are_drawn_and_stored():
     marked = replace(LINES, marks=[Mark(x=5.0, text="classes swap"), Mark(x=15.0, text="30 % die $")])
     (inline,) = draw.inlines(figure(marked))
     assert {"classes swap", "30 % die $"} <= set(re.findall(r">([^<]+)</", inline.svg))
-    axes = draw._canvas([marked], numbers.legend(figure(marked)), None).axes[0]
+    axes = draw._canvas([marked], figure(marked).legend(), (0.0, 1.0)).axes[0]
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [5.0, 15.0]
     section = Section(name="s", title="", lead="", figures=[figure(marked)])
     assert list(from_json(to_json(section)).figures[0].panels[0].marks) == list(marked.marks)
@@ -59,7 +58,7 @@ def test_a_figure_is_written_as_svg_png_and_csv(tmp_path):
 
 @pytest.mark.parametrize(("panels_shown", "across", "down"), [(1, 1, 1), (3, 3, 1), (4, 2, 2), (5, 3, 2), (7, 3, 3)])
 def test_panels_are_split_evenly_into_rows(panels_shown, across, down):
-    canvas = draw._canvas([LINES] * panels_shown, numbers.legend(figure(LINES)), None)
+    canvas = draw._canvas([LINES] * panels_shown, figure(LINES).legend(), (0.0, 1.0))
     shape = canvas.axes[0].get_subplotspec().get_gridspec().get_geometry()
     assert shape == (down, across)
 
@@ -72,7 +71,7 @@ def test_a_figure_name_cannot_leave_its_folder(tmp_path):
 
 def test_the_table_has_every_number():
     shown = figure(*PANELS.values())
-    rows = list(csv.DictReader(numbers.table(shown).splitlines()))
+    rows = list(csv.DictReader(shown.csv().splitlines()))
     assert rows[1] == {"panel": "Accuracy", "series": "bptt", "x": "10", "y": "0.6", "spread": "0.02", "height": ""}
     assert {"panel": "Accuracy", "series": "f-otpe", "x": "10", "y": "", "spread": "", "height": ""} in rows
     assert {"panel": "Cosine", "series": "otpe", "x": "layer 1", "y": "0.9", "spread": "0.1", "height": ""} in rows
@@ -111,7 +110,7 @@ def test_tooltips_are_at_the_drawn_points():
         lines=[Line(name="otpe", x=[0, 1, 2], y=[0, 0.5, 2], spread=[0.1, 0.25, 0]), Line(name="ostl", x=[1], y=[NAN])],
     )
     (inline,) = draw.inlines(figure(shown))
-    first, middle, last = inline.hovers
+    first, middle, last = inline.tooltips
     assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
     assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
     assert first.y > last.y, "y grows downwards in SVG"
@@ -123,25 +122,25 @@ def test_tooltips_are_at_the_drawn_points():
 
 def test_points_outside_the_axes_have_no_tooltip():
     shown = Lines(title="", x="", y="", lines=[Line(name="otpe", x=[0, 1], y=[0.5, 7])], y_range=(0, 1))
-    assert len(draw.inlines(figure(shown))[0].hovers) == 1
+    assert len(draw.inlines(figure(shown))[0].tooltips) == 1
 
 
 def test_tooltips_of_bars_and_cells_are_at_their_centre():
     shown = Bars(
         title="", y="cosine", groups=["a", "b"], bars=[Bar(name="otpe", values=[1, 2]), Bar(name="ostl", values=[1, 2])]
     )
-    spots = list(numbers.spots(shown))
-    assert [spot.x for spot in spots] == pytest.approx([-0.2, 0.8, 0.2, 1.2])
+    spots = list(panels.tooltips(shown))
+    assert [spot.at[0] for spot in spots] == pytest.approx([-0.2, 0.8, 0.2, 1.2])
     assert spots[0].text == "a\ncosine 1"
-    cells = list(numbers.spots(PANELS["heat"]))
-    assert (cells[0].x, cells[0].y, cells[0].text) == (0.5, 0.5, "width 64\nslope 5\naccuracy 0.5 ± 0.1")
+    cells = list(panels.tooltips(PANELS["heat"]))
+    assert (cells[0].at, cells[0].text) == ((0.5, 0.5), "width 64\nslope 5\naccuracy 0.5 ± 0.1")
     assert cells[1].text.endswith("accuracy not a number")
 
 
 def test_a_long_line_is_thinned():
     line = Line(name="otpe", x=range(10_000), y=[math.sin(i) for i in range(10_000)])
-    spots = list(numbers.spots(Lines(title="", x="", y="", lines=[line])))
-    assert 100 < len(spots) <= numbers.MOST_SPOTS
+    spots = list(panels.tooltips(Lines(title="", x="", y="", lines=[line])))
+    assert 100 < len(spots) <= panels.MOST_TOOLTIPS
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ def test_maps_of_one_figure_share_their_colour_scale():
     )
     one, other = draw.inlines(figure(low, high))
     colours = [
-        set(re.findall(r"fill: (#\w{6})", each.svg)) - {panels.DARK.lower(), panels.LIGHT.lower()}
+        set(re.findall(r"fill: (#\w{6})", each.svg)) - {palette.CELL_DARK.lower(), palette.CELL_LIGHT.lower()}
         for each in (one, other)
     ]
     assert [len(each) for each in colours] == [2, 2]

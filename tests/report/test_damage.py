@@ -60,7 +60,7 @@ def changed(value, place, wrong):
 @pytest.fixture
 def quick(monkeypatch):
     """Draw nothing, and do not wait for the disk."""
-    monkeypatch.setattr("otpe.lab.report.markup.find_spec", lambda name: None)
+    monkeypatch.setattr("otpe.lab.report.page.find_spec", lambda name: None)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

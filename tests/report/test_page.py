@@ -13,8 +13,8 @@ import pytest
 from sample_sections import LINES, NAN, figure, section
 from tiny_runs import fingerprints
 
-from otpe import cli, documents, files
-from otpe.lab.report import markup, page, words
+from otpe import cli, files
+from otpe.lab.report import documents, page, words
 from otpe.lab.report.content import Against, Figure, Line, Lines, Table, from_json, to_json
 from otpe.lab.report.finder import Found
 from otpe.lab.report.page import report
@@ -102,12 +102,12 @@ def test_styles_become_classes():
 
 
 def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
-    text = plain(markup.against(section().against))
+    text = plain(page.part("against", section().against))
     assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
     assert "Deep OTPE (ours) – 95.0 % – –" in text
     assert "cosine OSTL 0.700 0.750 +0.050 –" in text
-    assert markup.against([]) == ""
-    far = markup.against([Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
+    assert page.part("against", []) == ""
+    far = page.part("against", [Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
     assert 'class="number far">2.0<' in far
     overview = plain(page_text(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
@@ -194,7 +194,7 @@ def test_settings_that_are_0_or_1_are_numbers():
         "dt": None,
         "hidden": [1],
     }
-    output = plain(markup.facts(given)).split()
+    output = plain(page.part("facts", given)).split()
     assert " ".join(output) == "seed 0 every 1 alpha 1.0 final 0.0 binary no quick yes dt none hidden 1"
 
 

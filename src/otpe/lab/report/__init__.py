@@ -1,9 +1,13 @@
 """`otpe report`: one page from run folders.
 
-config.py    the settings of the verb
-find.py      which runs there are, and in which state
-words.py     numbers as they are read
-parts.py     figures, tables and the paper's numbers as HTML
-page.py      sections and the whole page; page.html, page.css and page.js are what surrounds them
-run.py       `report`, and the verb
+content.py    figures, tables and sections as plain data, and section.json
+panels.py     the kinds of panel: their data, numbers, tooltips and drawing
+palette.py    every colour, and the names of the rules
+drawing.py    figures as SVG, PNG and CSV
+words.py      means, and numbers as text
+sections.py   the section of a run and of a stream
+finder.py     the runs and studies in a folder, and their states
+documents.py  HTML from templates, and its security policy
+page.py       the page, `report`, and the verb
+templates/    the markup, style and script of the page; the theme is also the live page's
 """

@@ -1,121 +1,65 @@
-"""Pictures, tables and the sections of a report as plain data: what is shown, not how.
+"""A section of a report as plain data: figures, tables, and the paper's numbers beside ours.
 
-A study describes its results with these, and writes them down as section.json. Drawing, tables and pages are made from
-that alone, at once or years later. Missing values are NaN here and null in the file.
+A study describes its results with these classes and writes them to section.json. Figures, tables and pages are made
+from that file alone, at once or years later. Missing values are NaN here and null in the file.
 """
 
 import json
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from otpe import contents
-from otpe.tables import Table
+from otpe.lab.report.palette import Look, looks
+from otpe.lab.report.panels import (
+    PANELS,
+    Bar,
+    Bars,
+    Contours,
+    Heat,
+    Line,
+    Lines,
+    Mark,
+    Panel,
+    Path,
+    Point,
+)  # fmt: skip
+from otpe.tables import Table, as_csv
 
-Numbers = Sequence[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A curve, with a band of `spread` on either side where that is given."""
-
-    name: str  # a rule's name, or what else the legend is to say
-    x: Numbers
-    y: Numbers
-    spread: Numbers | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A place on the x axis where something happened."""
-
-    x: float
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lines:
-    title: str
-    x: str  # what the axis says
-    y: str
-    lines: Sequence[Line]
-    log_x: bool = False
-    log_y: bool = False
-    y_range: tuple[float, float] | None = None
-    marks: Sequence[Mark] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """One bar in each group, with an error bar where `spread` is given."""
-
-    name: str
-    values: Numbers
-    spread: Numbers | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bars:
-    title: str
-    y: str
-    groups: Sequence[str]
-    bars: Sequence[Bar]
-    y_range: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heat:
-    """A map of rows × columns."""
-
-    title: str
-    x: str
-    y: str
-    columns: Sequence[str]
-    rows: Sequence[str]
-    values: Sequence[Numbers]
-    spread: Sequence[Numbers] | None = None
-    unit: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """A way through a plane; the last point is its end."""
-
-    name: str
-    x: Numbers
-    y: Numbers
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contours:
-    """Heights over a plane, and ways through it."""
-
-    title: str
-    x: str
-    y: str
-    at_x: Numbers
-    at_y: Numbers
-    heights: Sequence[Numbers]  # [y][x]
-    unit: str
-    paths: Sequence[Path] = ()
-
-
-Panel = Lines | Bars | Heat | Contours
+__all__ = [
+    "Against", "Bar", "Bars", "Contours", "Figure", "Heat", "Line", "Lines", "Mark", "OtherVersionError", "Panel",
+    "Path", "Section", "Table", "from_json", "to_json",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
+    """Panels with one legend."""
+
     name: str  # of its files
     caption: str
     panels: Sequence[Panel]
 
+    def legend(self) -> dict[str, Look]:
+        return looks(name for panel in self.panels for name in panel.series())
+
+    def points(self) -> Iterator[tuple[str, Point]]:
+        """Yield every number, with the title of its panel."""
+        return ((panel.title, point) for panel in self.panels for point in panel.points())
+
+    def csv(self) -> str:
+        """Return all numbers as comma-separated values, one row each. Missing numbers are empty."""
+        rows = ((title, *point[:5]) for title, point in self.points())
+        cells = ([x if not isinstance(x, float) or math.isfinite(x) else "" for x in row] for row in rows)
+        return as_csv(("panel", *Point._fields[:5]), cells)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Against:
-    """A number of the paper beside ours. The difference is counted in σ of both together, or of ours alone."""
+    """A number of the paper beside ours. The difference is measured in σ of both, or of the one that has a σ."""
 
     what: str
     rule: str
@@ -123,46 +67,44 @@ class Against:
     ours: float
     paper_spread: float = math.nan
     spread: float = math.nan
-    percent: bool = False  # shown as such, with the difference in points
+    percent: bool = False  # shown in percent, and the difference in points
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What a report says about one study."""
+    """The results of one study."""
 
     name: str  # of its folder and its anchor
     title: str
-    lead: str  # a sentence or two: what is shown, and what comes out
+    lead: str  # a sentence or two: what is shown, and the result
     where: str = ""  # in the paper, such as "Figure 2 b"
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     against: Sequence[Against] = ()
-    remarks: Sequence[str] = ()  # where we differ and why, what is of another scale
+    remarks: Sequence[str] = ()  # differences from the paper, and their reasons
     command: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
-    seconds: float = math.nan  # that the computing took
-    apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot simply be compared
-    left_out: str | None = None  # why the study was not made, and what to do
+    seconds: float = math.nan  # of computing
+    apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot be compared directly
+    left_out: str | None = None  # why the study was not run, and what to do
 
 
 FORMAT = 1  # of section.json
-_KINDS = {
-    kind.__name__: kind
-    for kind in (Line, Mark, Lines, Bar, Bars, Heat, Path, Contours, Figure, Table, Against, Section)
-}
+_PARTS = (part for panel in PANELS for part in panel.parts)
+_KINDS = {kind.__name__: kind for kind in (*PANELS, *_PARTS, Figure, Table, Against, Section)}
 
 
 class OtherVersionError(ValueError):
-    """A section that another version of otpe wrote."""
+    """The section was written by another version of otpe."""
 
 
 def to_json(section: Section) -> str:
-    return json.dumps({"format": FORMAT, "section": _plain(section)}, allow_nan=False, default=str) + "\n"
+    return json.dumps({"format": FORMAT, "section": _as_json(section)}, allow_nan=False, default=str) + "\n"
 
 
 def from_json(text: str) -> Section:
-    """What `to_json` wrote. ValueError for anything else, with what is wrong."""
+    """Return the section that `to_json` wrote. Raises ValueError for anything else, with what is wrong."""
     try:
         found = contents.parsed(text)
         version = found["format"]
@@ -171,7 +113,7 @@ def from_json(text: str) -> Section:
     if version != FORMAT:
         raise OtherVersionError(f"of format {version!r}, which another version of otpe wrote; this one reads {FORMAT}")
     try:
-        section = _made(found["section"])
+        section = _from_json(found["section"])
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no section of a report: {error!r}") from None
     if not isinstance(section, Section):
@@ -179,39 +121,44 @@ def from_json(text: str) -> Section:
     return section
 
 
-def _plain(value: Any, exact: bool = False) -> Any:
-    """As JSON has it: what is None is left out, what is not finite is null, numbers but settings have six digits."""
+def _as_json(value: Any, exact: bool = False) -> Any:
+    """Return dicts, lists and plain values. None is left out, numbers that are not finite become null.
+
+    Numbers are rounded to six digits, except in settings and other dicts.
+    """
     if is_dataclass(value):
         parts = {part.name: getattr(value, part.name) for part in fields(value)}
-        return {"kind": type(value).__name__, **{name: _plain(x) for name, x in parts.items() if x is not None}}
+        return {"kind": type(value).__name__, **{name: _as_json(x) for name, x in parts.items() if x is not None}}
     if isinstance(value, dict):
-        return {str(name): _plain(x, exact=True) for name, x in value.items()}
+        return {str(name): _as_json(x, exact=True) for name, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(x, exact) for x in value]
-    if hasattr(value, "tolist"):  # numpy's
-        return _plain(value.tolist(), exact)
+        return [_as_json(x, exact) for x in value]
+    if hasattr(value, "tolist"):  # of numpy
+        return _as_json(value.tolist(), exact)
     if isinstance(value, float):
         return (value if exact else float(f"{value:.6g}")) if math.isfinite(value) else None
     return value
 
 
-def _made(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_made(x) for x in value]
+        return [_from_json(x) for x in value]
     if isinstance(value, dict) and "kind" in value:
         kind = _KINDS[value["kind"]]
-        given = {name: _made(x) for name, x in value.items() if name != "kind"}
-        made, expected = kind(**given), get_type_hints(kind)
+        expected = get_type_hints(kind)
+        plain = [name for name, of in expected.items() if get_origin(of) is dict]  # such as settings
+        given = {name: x if name in plain else _from_json(x) for name, x in value.items() if name != "kind"}
+        made = kind(**given)
         for name, part in given.items():
             if not _fits(part, expected[name]):
                 given_as = f"{name} of a {kind.__name__} is {reprlib.repr(part)}"
-                raise ValueError(f"no section of a report: {given_as}, expected {_said(expected[name])}")
+                raise ValueError(f"no section of a report: {given_as}, expected {_type_name(expected[name])}")
         return made
-    return math.nan if value is None else value  # settings and such, a plain dict, stay as they are
+    return math.nan if value is None else value
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Is a value that was read from JSON of this type? Tuples are lists there, and floats may be whole."""
+    """Return whether a value from JSON has this type. Tuples are lists in JSON, and floats may be whole numbers."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
@@ -222,9 +169,13 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, int | float if kind is float else origin or kind)
 
 
-def _said(kind: Any) -> str:
-    """A type, in a message."""
+def _type_name(kind: Any) -> str:
+    """Return the name of a type for a message."""
     parts = get_args(kind)
     if get_origin(kind) is Sequence:
-        return f"a list of {_said(parts[0])}"
-    return " or ".join(map(_said, parts)) if get_origin(kind) in (Union, UnionType) else getattr(kind, "__name__", kind)
+        return f"a list of {_type_name(parts[0])}"
+    return (
+        " or ".join(map(_type_name, parts))
+        if get_origin(kind) in (Union, UnionType)
+        else getattr(kind, "__name__", kind)
+    )

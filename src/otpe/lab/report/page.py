@@ -1,73 +1,68 @@
-"""The page: an overview, then a section for each run or study."""
+"""`otpe report`: one page with an overview and a section for each run or study, and files with its figures and tables.
+
+The markup is in templates/: page.html.j2 is the page, parts.html.j2 has its parts, each a macro.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from functools import cache
+from importlib.util import find_spec
+from itertools import count, groupby
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import otpe
-from otpe import documents, files
-from otpe.lab.report import finder, markup, words
-from otpe.lab.report.content import Section
+from otpe import files
+from otpe.lab.report import documents, finder, words
+from otpe.lab.report.content import Figure, Table
 from otpe.lab.report.finder import AGAIN, Found
-from otpe.lab.report.markup import text
-from otpe.lab.report.palette import shown
+from otpe.lab.report.palette import Look, ours, shown
+from otpe.tables import as_csv
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from otpe.lab.settings import ReportConfig  # needs tyro, which only the command line does
 
-
-HERE = Path(__file__).parent
 LONGEST = 200  # bytes of the name of a file, without its ending: file systems allow 255
-ANCHOR = 100  # bytes of a section's
-OWN = ("top", "contents", "overview", "theme", "tip")  # anchors that page.html has itself
+ANCHOR = 100  # bytes of a section's anchor
+OWN = ("top", "contents", "overview", "theme", "tip")  # anchors in page.html.j2
+FAR = 2  # differences of this many σ and more are bold
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
     "missing": "missing", "left out": "left out",
 }  # fmt: skip
 
 
-EXPLAINED = """<p>Differences are ours less the paper's. Of each section the number is named that lies furthest from
-the paper's, counted in σ, the spread of both; below it stands what else is not as in the paper. The remarks of a
-section say why. Sections may share runs, and their time.</p>"""
-
-
 class Page(NamedTuple):
     html: str
-    found: list[Found]  # as they are shown: what cannot be is damaged
+    found: list[Found]  # as shown: a section that cannot be shown is damaged
 
 
 def page(title: str, found: Sequence[Found], folder: Path) -> Page:
-    """All of it, as one file. The files of its figures and tables are written to the folder."""
+    """Return the page as one document. Writes the files of its figures and tables to the folder."""
     names, titles = Names(OWN), _titles(found)
     anchors = [names.new(each.section.name if each.section else each.path.resolve().name, ANCHOR) for each in found]
-    shown_as = [_shown(*each, names, folder) for each in zip(found, anchors, titles, strict=True)]
-    found = [each.found for each in shown_as]
-    sections, styles = documents.without_styles("\n".join(each.body for each in shown_as))
-    css, js = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    content = {
-        "title": text(title),
-        "about": text(_about(found)),
-        "contents": "".join(f'<li><a href="#{a}">{text(t)}</a></li>' for a, t in zip(anchors, titles, strict=True)),
-        "explained": EXPLAINED if any(each.section and each.section.against for each in found) else "",
-        "overview": "".join(each.line for each in shown_as),
-        "sections": sections,
-        "policy": documents.policy(css + styles, js),
-        "css": css + styles,
-        "js": js,
-    }
-    return Page(Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(content), found)
+    results = [_shown(*each, names, folder) for each in zip(found, anchors, titles, strict=True)]
+    found = [each.found for each in results]
+    sections, styles = documents.without_styles("\n".join(each.body for each in results))
+    html, _ = documents.document(
+        _templates(), "page", styles=styles, title=title, about=_about(found), sections=sections,
+        contents=dict(zip(anchors, titles, strict=True)), overview="".join(each.row for each in results),
+        explained=any(each.section and each.section.against for each in found),
+    )  # fmt: skip
+    return Page(html, found)
 
 
 class Names:
-    """Of anchors and files: each is safe, short enough for every file system, and there only once."""
+    """Makes names of anchors and files: safe, unique, and short enough for every file system."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._taken = set(taken)
@@ -76,106 +71,143 @@ class Names:
         stem = re.sub(r"[^\w.-]+", "-", wanted).strip(".-").encode()[:longest].decode(errors="ignore") or "section"
         numbered = (stem if i == 1 else f"{stem}--{i}" for i in count(1))
         name = next(name for name in numbered if name.casefold() not in self._taken)
-        self._taken.add(name.casefold())  # some file systems do not tell a from A
+        self._taken.add(name.casefold())  # for some file systems, a and A are the same
         return name
 
 
 def _about(found: Sequence[Found]) -> str:
     states = Counter(each.state for each in found)
-    several = [f"{states[state]} {STATES[state]}" for state in STATES if states[state]]
-    made_by = f"Made by otpe {otpe.__version__}."
-    return f"{words.counted(len(found), 'section')}: {', '.join(several)}. {made_by}"
+    several = [f"{states[state]} {text}" for state, text in STATES.items() if states[state]]
+    return f"{words.counted(len(found), 'section')}: {', '.join(several)}. Made by otpe {otpe.__version__}."
 
 
 def _titles(found: Sequence[Found]) -> list[str]:
-    """Those that have the same get the name of their folder too."""
-    titles = [str(each.section.title) if each.section else each.path.name or str(each.path) for each in found]
+    """Return the titles. Equal ones also get the name of their folder."""
+    titles = [each.section.title if each.section else each.path.name or str(each.path) for each in found]
     seen = Counter(titles)
     return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
 class _Shown(NamedTuple):
     found: Found
-    line: str  # of the overview
+    row: str  # of the overview
     body: str
 
 
-def _shown(each: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
+def _shown(found: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
+    """Return a section as HTML. If its content makes that impossible, it is shown as damaged."""
     try:
-        return _Shown(each, _line(each, anchor, title), _section(each, anchor, title, names, folder))
+        return _as_html(found, anchor, title, names, folder)
     except OSError:
         raise
-    except Exception as error:  # whatever a strange file holds, the others are shown
+    except Exception as error:  # whatever a strange file contains, the other sections are shown
         note = f"section.json cannot be shown: {words.error(error)}. {AGAIN}"
-        broken = Found(each.path, "damaged", note=note)
-        return _Shown(broken, _line(broken, anchor, title), _section(broken, anchor, title, names, folder))
+        return _as_html(Found(found.path, "damaged", note=note), anchor, title, names, folder)
 
 
-def _line(each: Found, anchor: str, title: str) -> str:
-    """Of the overview."""
-    section = each.section
-    most = words.largest(section.against) if section else None
-    differs = words.MISSING
-    if most:
-        sigmas = words.sigmas(most)
-        counted = f" ({sigmas:.1f} σ)" if sigmas == sigmas else ""
-        differs = f"{words.difference(most)}{counted}: {shown(most.rule)}, {most.what}"
-    where = section.where if section and section.where else words.MISSING
-    apart = f'<span class="apart">{text(", ".join(section.apart))}</span>' if section and section.apart else ""
-    cells = [
-        text(where),
-        _badge(each),
-        text(differs) + apart,
-        words.duration(section.seconds) if section else words.MISSING,
+def _as_html(found: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
+    row, figures, tables = part("overview_row", found, anchor, title), [], []
+    if found.section:
+        named = [replace(each, name=names.new(f"{anchor}-{each.name}")) for each in found.section.figures]
+        figures = [_drawn(each, folder) for each in named]
+        tables = [replace(each, name=names.new(f"{anchor}-{each.name}")) for each in found.section.tables]
+        for each in tables:
+            files.write_atomically(folder / f"{each.name}.csv", as_csv(each.columns, each.rows))
+    return _Shown(found, row, part("section", found, anchor, title, figures, tables, folder.name))
+
+
+def part(name: str, *given: Any) -> str:
+    """Return a part of a page as HTML: the macro of this name in parts.html.j2."""
+    return str(getattr(_templates().get_template("parts.html.j2").module, name)(*given))
+
+
+@cache
+def _templates() -> Environment:
+    def groups(against: Sequence[Any]) -> list[list[Any]]:
+        return [list(group) for _, group in groupby(against, key=lambda each: each.what)]
+
+    templates = documents.environment(
+        difference=words.difference, duration=words.duration, groups=groups, html_rows=html_rows,
+        largest_text=words.largest_text, measured=words.measured, ours=ours, shown=shown, sigmas=words.sigmas,
+        sigmas_text=words.sigmas_text, state_text=STATES.__getitem__, value_text=words.value,
+    )  # fmt: skip
+    templates.globals.update(missing=words.MISSING, nan=math.nan, far_from=FAR)
+    return templates
+
+
+# --------------------
+# Figures and tables.
+
+
+class _Drawn(NamedTuple):
+    """What the template shows of a figure."""
+
+    figure: Figure
+    problem: str = ""  # why there is no picture
+    kinds: Sequence[str] = ()  # of its files
+    holes: str = ""
+    legend: Sequence[Look] = ()
+    panels: Sequence[dict[str, Any]] = ()
+
+
+def _drawn(figure: Figure, folder: Path) -> _Drawn:
+    """Draw a figure and write its files."""
+    made: dict[str, str | bytes] = {}
+    drawn = _Drawn(figure)
+    try:
+        made["csv"] = figure.csv()
+        if find_spec("matplotlib"):
+            from otpe.lab.report import drawing
+
+            made = drawing.contents(figure)
+            drawn = _Drawn(
+                figure, legend=list(figure.legend().values()), panels=_panels(figure, drawing.inlines(figure))
+            )
+        else:
+            why = "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
+            drawn = _Drawn(figure, problem=why)
+    except Exception as error:  # one strange figure is no reason to show no page
+        drawn = _Drawn(figure, problem=f"This figure cannot be drawn: {words.error(error)}.")
+    for kind, content in made.items():
+        files.write_atomically(folder / f"{figure.name}.{kind}", content)
+    return drawn._replace(kinds=list(made), holes=_holes(figure) if made else "")
+
+
+def _panels(figure: Figure, drawn: Sequence[Any]) -> list[dict[str, Any]]:
+    looks = figure.legend()
+    names, series = list(looks), [[look.name, look.css] for look in looks.values()]
+    panels = []
+    for each in drawn:
+        spots = [[names.index(t.series) if t.series in looks else -1, t.x, t.y, t.text] for t in each.tooltips]
+        hover = json.dumps({"series": series, "spots": spots}, ensure_ascii=False, separators=(",", ":"))
+        panels.append({"svg": each.svg, "width": each.width, "hover": hover})
+    return panels
+
+
+def _holes(figure: Figure) -> str:
+    """Return a sentence about values that are not numbers, so that gaps are not overlooked."""
+    holes = [
+        (title, point.series)
+        for title, point in figure.points()
+        if any(isinstance(x, float) and not math.isfinite(x) for x in (point.x, point.y))
     ]
-    row = "".join(f"<td{' class=none' if cell == words.MISSING else ''}>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row"><a href="#{anchor}">{text(title)}</a></th>{row}</tr>'
+    if not holes:
+        return ""
+    where = list(dict.fromkeys(f"{shown(series)} in “{title}”" for title, series in holes))
+    listed = "; ".join(where[:4]) + (f"; and {len(where) - 4} more" if len(where) > 4 else "")
+    return f"{words.counted(len(holes), 'value')} not a number, left as gaps: {listed}."
 
 
-def _badge(each: Found) -> str:
-    return f'<span class="state {each.state.split()[0]}">{STATES[each.state]}</span>'
+def html_rows(table: Table) -> Iterator[list[tuple[str, str]]]:
+    """Yield the rows of a table, each cell with its class and its text."""
+    columns = zip(*table.rows, strict=True)
+    cells = [zip(map(_cell_class, column), words.column(column), strict=True) for column in columns]
+    return map(list, zip(*cells, strict=True))
 
 
-def _section(each: Found, anchor: str, title: str, names: Names, folder: Path) -> str:
-    inside = _study(each.section, anchor, names, folder) if each.section else ""
-    where = f'<p class="where">{text(each.section.where)}</p>' if each.section and each.section.where else ""
-    state = "" if each.state == "finished" else _badge(each)
-    note = markup.note(each.note) if each.note else ""
-    return f"""<section id="{anchor}">
-<header>{where}<h2>{text(title)} {state}</h2></header>
-{note}{inside}
-<p class="foot"><span>{text(each.path)}</span><a href="#contents">↑ contents</a></p>
-</section>"""
-
-
-def _study(section: Section, anchor: str, names: Names, folder: Path) -> str:
-    def named(name: str) -> str:
-        return names.new(f"{anchor}-{name}")
-
-    body = [f'<p class="lead">{text(section.lead)}</p>']
-    body += [markup.figure(replace(each, name=named(each.name)), folder) for each in section.figures]
-    body += [markup.against(section.against)]
-    body += [markup.table(replace(each, name=named(each.name)), folder) for each in section.tables]
-    if section.remarks:
-        body += [
-            "<h3>Remarks</h3><ul class='remarks'>",
-            *(f"<li>{text(each)}</li>" for each in section.remarks),
-            "</ul>",
-        ]
-    return "\n".join(body) + _how(section)
-
-
-def _how(section: Section) -> str:
-    """What it was made with: command, machine, settings."""
-    command = f'<div class="command"><pre>{markup.words_whole(section.command)}</pre></div>' if section.command else ""
-    device = section.machine.get("device", "")
-    took = f"{words.duration(section.seconds)}" if section.seconds == section.seconds else ""
-    short = ", ".join(text(part) for part in (took, device) if part)
-    machine = f"<h4>Machine and versions</h4>{markup.facts(section.machine)}" if section.machine else ""
-    settings = f"<h4>Settings</h4>{markup.facts(section.settings)}" if section.settings else ""
-    about = f'<span class="took">{short}</span>' if short else ""
-    details = f"<details><summary>Settings and machine{about}</summary>{settings}{machine}</details>"
-    return (f"<h3>Run it yourself</h3>{command}" if command else "") + (details if settings or machine else "")
+def _cell_class(value: Any) -> str:
+    number = isinstance(value, int | float) or str(value)[:1].isdigit()
+    return "number" if number else "ours" if ours(str(value)) else ""
 
 
 # --------------------
@@ -185,13 +217,13 @@ def _how(section: Section) -> str:
 def report(
     folders: str | Path | Sequence[str | Path] = "runs", out: str | Path = "report.html", title: str = "OTPE: results"
 ) -> Path:
-    """Put the runs and studies of these folders into one page, and return it.
+    """Show the runs and studies in these folders on one page, and return its path.
 
-    The page is a single file; the folder STEM-files beside it has every figure as SVG, PNG and CSV. Runs that are not
+    The page is a single file. The folder STEM-files beside it has every figure as SVG, PNG and CSV. Runs that are not
     finished, damaged or of another version are shown as such.
 
     Raises:
-      OSError: there is nothing to show, or the page cannot be written; an older one then is as it was.
+      OSError: there is nothing to show, or the page cannot be written. An older page then stays unchanged.
     """
     given = [folders] if isinstance(folders, str | Path) else folders
     found, out = _checked([Path(folder) for folder in given], Path(out))
@@ -205,7 +237,7 @@ def prepare(config: ReportConfig) -> Callable[[], int]:
     return lambda: _run(config, found, out)
 
 
-def _checked(folders: Sequence[Path], out: Path) -> tuple[list[finder.Found], Path]:
+def _checked(folders: Sequence[Path], out: Path) -> tuple[list[Found], Path]:
     if out.is_dir() or not out.suffix:
         raise IsADirectoryError(f"out is {str(out)!r}, expected a file, such as {out / 'report.html'}.")
     found = finder.search(folders)
@@ -213,8 +245,8 @@ def _checked(folders: Sequence[Path], out: Path) -> tuple[list[finder.Found], Pa
     return found, out
 
 
-def _write(found: list[finder.Found], out: Path, title: str) -> list[finder.Found]:
-    """What was found, as the page shows it."""
+def _write(found: list[Found], out: Path, title: str) -> list[Found]:
+    """Write the page and its files, and return what it shows."""
     folder = out.with_name(f"{out.stem}-files")
     files.make_folder(folder)
     made = page(title, found, folder)
@@ -222,7 +254,7 @@ def _write(found: list[finder.Found], out: Path, title: str) -> list[finder.Foun
     return made.found
 
 
-def _run(config: ReportConfig, found: list[finder.Found], out: Path) -> int:
+def _run(config: ReportConfig, found: list[Found], out: Path) -> int:
     found = _write(found, out, config.title)
     for each in found:
         if each.state != "finished":

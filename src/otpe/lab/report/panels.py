@@ -1,177 +1,176 @@
-"""Each kind of panel, drawn onto matplotlib's axes."""
+"""The kinds of panel: what each contains, its numbers, its tooltips, and how it is drawn onto matplotlib's axes.
+
+A new kind is a subclass of Panel and one entry in PANELS. Everything else follows: reading section.json, drawing, CSV
+files, pages. Missing values are NaN.
+"""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
 
-from otpe.lab.report import numbers
-from otpe.lab.report.content import Bars, Contours, Heat, Lines, Panel
-from otpe.lab.report.palette import TEXT, Look
+from otpe.lab.report.palette import CELL_DARK, CELL_LIGHT, GREY, TEXT, Look
 
-Looks = dict[str, Look]
-DARK, LIGHT = "#101010", "#FFFFFF"  # of text on colours, whatever the page's are
-BAND = 0.15  # how much of its colour a line's spread has
-LEVELS = 10  # of contours
+Numbers = Sequence[float]
+Scale = tuple[float, float]
 DASHES = (0, (4, 1.6))
+TURNED = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}  # names of ticks that would overlap
+MOST_TOOLTIPS = 300  # of a series
+BAND_ALPHA = 0.15  # of the spread around a line
+BAR_ROOM = 0.8  # share of a group's width that its bars take
+CONTOUR_LEVELS = 10
 
 
-def size(panel: Panel) -> tuple[float, float]:
-    """Width and height, in inches: more where much is to be shown."""
-    match panel:
-        case Bars():
-            return min(max(3.9, 1.2 + 0.115 * len(panel.groups) * (len(panel.bars) + 1)), 12), 3.0
-        case Heat():
-            return min(max(3.9, 1.4 + 0.52 * len(panel.columns)), 12), min(max(3.0, 1.2 + 0.36 * len(panel.rows)), 12)
-        case Contours():
-            return 3.9, 3.5
-        case Lines() if panel.marks:
-            return max(3.9, min(1.6 * len(panel.marks) + 1.2, 12)), 3.2
-        case _:
-            return 3.9, 3.0
+class Point(NamedTuple):
+    """One number of a panel: a row of the CSV file, and a tooltip. Missing: NaN for a number, "" for a name."""
+
+    series: str
+    x: str | float
+    y: float
+    spread: float = math.nan
+    height: float = math.nan
+    at: tuple[float, float] = (math.nan, math.nan)  # place of the tooltip, in the units of the axes
+    text: str = ""  # of the tooltip
 
 
-def heat_range(shown: Sequence[Panel]) -> tuple[float, float] | None:
-    """Of all maps together, so that their colours mean the same."""
-    values = [value for panel in shown if isinstance(panel, Heat) for row in panel.values for value in row]
-    known = [value for value in values if math.isfinite(value)]
-    return (min(known), max(known)) if known else None
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One chart with axes of its own. The axes have the labels `x` and `y`, if the kind has these fields."""
+
+    parts: ClassVar[tuple[type, ...]] = ()  # dataclasses that the fields contain
+    title: str
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches: more if there is much to show."""
+        return 3.9, 3.0
+
+    def series(self) -> list[str]:
+        """Return the names in the legend."""
+        return []
+
+    def points(self) -> Iterator[Point]:
+        """Yield every number of the panel."""
+        raise NotImplementedError
+
+    def coloured(self) -> Iterator[float]:
+        """Yield the values that are shown as colours. All panels of a figure share the scale of these colours."""
+        return iter(())
+
+    def is_empty(self) -> bool:
+        """Return whether there is no number to show."""
+        return not any(tooltips(self))
+
+    def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
+        """Draw everything except title and labels."""
+        raise NotImplementedError
 
 
-def draw(panel: Panel, axes: Any, looks: Looks, colours: tuple[float, float] | None) -> None:
-    axes.set_title(panel.title, parse_math=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    if _empty(panel):
-        axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color="#808080")
-        axes.set(xticks=[], yticks=[])
-        return
-    match panel:
-        case Lines():
-            _lines(panel, axes, looks)
-        case Bars():
-            _bars(panel, axes, looks)
-        case Heat():
-            _heat(panel, axes, colours or (0, 1))
-        case Contours():
-            _contours(panel, axes, looks)
-    axes.set_ylabel(panel.y, parse_math=False)
-    if not isinstance(panel, Bars):
-        axes.set_xlabel(panel.x, parse_math=False)
+def tooltips(panel: Panel) -> Iterator[Point]:
+    """Yield the points that have a finite place, at most about MOST_TOOLTIPS of each series."""
+    for _, group in groupby(panel.points(), key=lambda point: point.series):
+        points = list(group)
+        for point in points[:: math.ceil(len(points) / MOST_TOOLTIPS)]:
+            if all(map(math.isfinite, point.at)):
+                yield point
 
 
-def _lines(panel: Lines, axes: Any, looks: Looks) -> None:
-    for line in panel.lines:
-        look = looks[line.name]
-        x, y, spread = (_array(values) for values in (line.x, line.y, numbers.spreads(line)))
-        few = np.isfinite(y).sum() <= 12
-        style = DASHES if look.dashed else "-"
-        axes.plot(
-            x, y, color=look.colour, linestyle=style, marker=look.marker if few else "", markersize=4, linewidth=1.6
-        )
-        axes.fill_between(x, y - spread, y + spread, color=look.colour, alpha=BAND, linewidth=0)
-    if panel.log_x:
-        _logarithmic(axes, "x", [x for line in panel.lines for x in line.x])
-    if panel.log_y:
-        _logarithmic(axes, "y", [y for line in panel.lines for y in line.y])
-    if panel.y_range:
-        axes.set_ylim(*panel.y_range)
-    for mark in panel.marks or ():
-        axes.axvline(mark.x, color=TEXT, linewidth=0.8, linestyle=":")
-        place = {"xy": (mark.x, 1), "xycoords": ("data", "axes fraction"), "xytext": (3, -2)}
-        axes.annotate(mark.text, **place, textcoords="offset points", va="top", fontsize=8, parse_math=False)
-    _grid(axes)
+def short(value: float, spread: float = math.nan) -> str:
+    """Return a number with its spread, if it has one, in few digits."""
+    if not math.isfinite(value):
+        return "not a number"
+    return f"{value:.4g}" + (f" ± {spread:.2g}" if math.isfinite(spread) else "")
 
 
-def _bars(panel: Bars, axes: Any, looks: Looks) -> None:
-    each = numbers.BAR_ROOM / max(1, len(panel.bars))
-    for i, bar in enumerate(panel.bars):
-        look, values, spread = looks[bar.name], _array(bar.values), _array(numbers.spreads(bar))
-        at = np.arange(len(values)) + numbers.bar_place(panel, i)
-        inside = {"alpha": 0.45} if look.dashed else {}
-        axes.bar(at, values, 0.88 * each, color=look.colour, linewidth=0, **inside)
-        axes.errorbar(at, values, spread, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=min(2.5, 20 * each))
-    names = [str(group) for group in panel.groups]
-    crowded = max(map(len, names)) * len(names) > 12 * size(panel)[0]
-    turned = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    axes.set_xticks(range(len(names)), names, parse_math=False, **turned)
-    axes.tick_params(axis="x", length=0)
-    if panel.y_range:
-        axes.set_ylim(*panel.y_range)
-    _grid(axes, "y")
+def _with_spread(values: Numbers, spread: Numbers | None) -> Iterator[tuple[float, float]]:
+    return zip(values, [math.nan] * len(values) if spread is None else spread, strict=True)
 
 
-def _heat(panel: Heat, axes: Any, colours: tuple[float, float]) -> None:
-    values, spread = _array(panel.values), _array(numbers.heat_spreads(panel))
-    low, high = colours
-    mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="viridis", edgecolors="none", vmin=low, vmax=high)
-    small = 7.5 if len(panel.columns) <= 8 else 6
-    form = _digits(values)
-    for (i, j), value in np.ndenumerate(values):
-        if math.isfinite(value):
-            red, green, blue, _ = mesh.cmap(mesh.norm(value))
-            colour = DARK if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else LIGHT
-            text = f"{value:{form}}" + (f"\n± {spread[i, j]:{form}}" if math.isfinite(spread[i, j]) else "")
-        else:
-            colour, text = "#808080", "–"
-        axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=small, color=colour, linespacing=1.1)
-    turned = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if _long(panel.columns) else {}
-    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, [str(x) for x in panel.columns], parse_math=False, **turned)
-    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, [str(y) for y in panel.rows], parse_math=False)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    if panel.unit:
-        axes.set_title(f"{panel.title}\n{panel.unit}" if panel.title else panel.unit, parse_math=False)
+def _array(values: Any, like: Any = None) -> np.ndarray:
+    """Return the values as an array, or NaN in the shape of `like` if there are none."""
+    return np.full(np.shape(like), math.nan) if values is None else np.asarray(values, float)
 
 
-def _digits(values: Any) -> str:
-    """How to write the numbers of one map: three digits of most, and as many decimals of all, if they are alike."""
-    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
-    if not sizes.size or sizes.max() >= 1e4 or sizes.min() < sizes.max() / 100:
-        return ".3g"
-    return f".{max(0, 2 - math.floor(math.log10(np.median(sizes))))}f"
+def dashes(look: Look) -> Any:
+    return DASHES if look.dashed else "-"
 
 
-def _contours(panel: Contours, axes: Any, looks: Looks) -> None:
-    heights = np.ma.masked_invalid(_array(panel.heights))
-    if heights.count():
-        _ground(panel, axes, heights)
-    axes.locator_params(nbins=5)
-    for path in panel.paths:
-        look, x, y = looks[path.name], _array(path.x), _array(path.y)
-        style = DASHES if look.dashed else "-"
-        axes.plot(x, y, color=look.colour, linestyle=style, marker="o", markersize=2.4, linewidth=1.2)
-        known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-        if known.size:
-            first, last = known[0], known[-1]
-            axes.plot(x[first], y[first], "o", markersize=6.5, markerfacecolor="none", color=look.colour)
-            axes.plot(x[last], y[last], "*", markersize=10, color=look.colour)
-
-
-def _ground(panel: Contours, axes: Any, heights: Any) -> None:
-    """The higher, the darker: what lies above each level is shaded once more, in the colour of the text."""
-    low, high = float(heights.min()), float(heights.max())
-    if low == high:
-        return
-    steep = low > 0 and high > 30 * low
-    levels = np.geomspace(low, high, LEVELS + 1)[1:-1] if steep else np.linspace(low, high, LEVELS + 1)[1:-1]
-    at = _array(panel.at_x), _array(panel.at_y)
-    for level in levels:
-        axes.contourf(*at, heights, [level, math.inf], colors=[TEXT], alpha=0.055)
-    lines = axes.contour(*at, heights, levels, colors=TEXT, linewidths=0.5, alpha=0.45)
-    axes.clabel(lines, lines.levels[::2], fontsize=6.5, fmt=lambda level: f"{level:.3g}", colors=TEXT)
-    if panel.unit:
-        axes.set_title(f"{panel.title}\n{panel.unit}" if panel.title else panel.unit, parse_math=False)
-
-
-def _grid(axes: Any, axis: Any = "both") -> None:
-    axes.grid(axis=axis, color="#808080", alpha=0.25, linewidth=0.6)
+def _grid(axes: Any, axis: str = "both") -> None:
+    axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
+# --------------------
+# Lines.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A curve. With `spread`, there is a band of that width above and below."""
+
+    name: str  # the name of a rule, or any other name for the legend
+    x: Numbers
+    y: Numbers
+    spread: Numbers | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A place on the x axis where something happened."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines(Panel):
+    parts = (Line, Mark)
+    x: str  # the label of the axis
+    y: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+    y_range: tuple[float, float] | None = None
+    marks: Sequence[Mark] | None = None
+
+    def size(self) -> tuple[float, float]:
+        return (max(3.9, min(1.6 * len(self.marks) + 1.2, 12)), 3.2) if self.marks else (3.9, 3.0)
+
+    def series(self) -> list[str]:
+        return [line.name for line in self.lines]
+
+    def points(self) -> Iterator[Point]:
+        for line in self.lines:
+            for x, (y, spread) in zip(line.x, _with_spread(line.y, line.spread), strict=True):
+                text = f"{self.x} {short(x)}\n{self.y} {short(y, spread)}"
+                yield Point(line.name, x, y, spread, at=(x, y), text=text)
+
+    def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
+        for line in self.lines:
+            look, x, y, spread = looks[line.name], _array(line.x), _array(line.y), _array(line.spread, line.y)
+            marker = look.marker if np.isfinite(y).sum() <= 12 else ""
+            shape = {"linestyle": dashes(look), "marker": marker, "markersize": 4, "linewidth": 1.6}
+            axes.plot(x, y, color=look.colour, **shape)
+            axes.fill_between(x, y - spread, y + spread, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
+        if self.log_x:
+            _logarithmic(axes, "x", [x for line in self.lines for x in line.x])
+        if self.log_y:
+            _logarithmic(axes, "y", [y for line in self.lines for y in line.y])
+        if self.y_range:
+            axes.set_ylim(*self.y_range)
+        for mark in self.marks or ():
+            axes.axvline(mark.x, color=TEXT, linewidth=0.8, linestyle=":")
+            place = {"xy": (mark.x, 1), "xycoords": ("data", "axes fraction"), "xytext": (3, -2)}
+            axes.annotate(mark.text, **place, textcoords="offset points", va="top", fontsize=8, parse_math=False)
+        _grid(axes)
+
+
 def _logarithmic(axes: Any, axis: str, values: list[float]) -> None:
-    """0.1, 1, 10 instead of powers of ten, and more of them where all lies within little more than one."""
+    """Label the axis with 0.1, 1, 10 instead of powers of ten; with 2 and 5 too if the values are close together."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     positive = [value for value in values if value > 0 and math.isfinite(value)]
     if not positive:
         return
@@ -182,20 +181,195 @@ def _logarithmic(axes: Any, axis: str, values: list[float]) -> None:
     of.set_minor_formatter(NullFormatter())
 
 
-def _long(names: Any) -> bool:
-    return max(len(str(name)) for name in names) > 6
+# --------------------
+# Bars.
 
 
-def _array(values: Any) -> Any:
-    return np.asarray(values, float)
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One bar in each group. With `spread`, each has an error bar."""
+
+    name: str
+    values: Numbers
+    spread: Numbers | None = None
 
 
-def _empty(panel: Panel) -> bool:
-    """Is there not one number to show?"""
-    match panel:
-        case Heat():
-            return heat_range([panel]) is None
-        case Contours():
-            return not (np.isfinite(_array(panel.heights)).any() or any(numbers.spots(panel)))
-        case _:
-            return not any(numbers.spots(panel))
+@dataclass(frozen=True, kw_only=True)
+class Bars(Panel):
+    parts = (Bar,)
+    y: str
+    groups: Sequence[str]
+    bars: Sequence[Bar]
+    y_range: tuple[float, float] | None = None
+
+    def size(self) -> tuple[float, float]:
+        return min(max(3.9, 1.2 + 0.115 * len(self.groups) * (len(self.bars) + 1)), 12), 3.0
+
+    def series(self) -> list[str]:
+        return [bar.name for bar in self.bars]
+
+    def points(self) -> Iterator[Point]:
+        for i, bar in enumerate(self.bars):
+            pairs = zip(self.groups, _with_spread(bar.values, bar.spread), strict=True)
+            for j, (group, (y, spread)) in enumerate(pairs):
+                text = f"{group}\n{self.y} {short(y, spread)}"
+                yield Point(bar.name, group, y, spread, at=(j + self._offset(i), y), text=text)
+
+    def _offset(self, i: int) -> float:
+        """Return the place of bar i, from the middle of its group."""
+        return BAR_ROOM * ((i + 0.5) / len(self.bars) - 0.5)
+
+    def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
+        width = BAR_ROOM / max(1, len(self.bars))
+        for i, bar in enumerate(self.bars):
+            look, values, spread = looks[bar.name], _array(bar.values), _array(bar.spread, bar.values)
+            at = np.arange(len(values)) + self._offset(i)
+            inside = {"alpha": 0.45} if look.dashed else {}
+            axes.bar(at, values, 0.88 * width, color=look.colour, linewidth=0, **inside)
+            axes.errorbar(at, values, spread, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=min(2.5, 20 * width))
+        names = [str(group) for group in self.groups]
+        crowded = max(map(len, names)) * len(names) > 12 * self.size()[0]
+        axes.set_xticks(range(len(names)), names, parse_math=False, **(TURNED if crowded else {}))
+        axes.tick_params(axis="x", length=0)
+        if self.y_range:
+            axes.set_ylim(*self.y_range)
+        _grid(axes, "y")
+
+
+# --------------------
+# Maps of numbers.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heat(Panel):
+    """A map of rows × columns, with the number in each cell."""
+
+    x: str
+    y: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Sequence[Numbers]
+    spread: Sequence[Numbers] | None = None
+    unit: str = ""
+
+    def size(self) -> tuple[float, float]:
+        return min(max(3.9, 1.4 + 0.52 * len(self.columns)), 12), min(max(3.0, 1.2 + 0.36 * len(self.rows)), 12)
+
+    def points(self) -> Iterator[Point]:
+        spreads = [None] * len(self.values) if self.spread is None else self.spread
+        for i, (row, values, spread) in enumerate(zip(self.rows, self.values, spreads, strict=True)):
+            pairs = zip(self.columns, _with_spread(values, spread), strict=True)
+            for j, (column, (value, around)) in enumerate(pairs):
+                text = f"{self.y} {row}\n{self.x} {column}\n{self.unit} {short(value, around)}"
+                yield Point(row, column, value, around, at=(j + 0.5, i + 0.5), text=text)
+
+    def coloured(self) -> Iterator[float]:
+        return (value for row in self.values for value in row)
+
+    def is_empty(self) -> bool:
+        return not any(map(math.isfinite, self.coloured()))
+
+    def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
+        values, (low, high) = _array(self.values), scale
+        mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="viridis", edgecolors="none", vmin=low, vmax=high)
+        size, form = 7.5 if len(self.columns) <= 8 else 6, _digits(values)
+        for cell in self.points():
+            colour, text = GREY, "–"
+            if math.isfinite(cell.y):
+                red, green, blue, _ = mesh.cmap(mesh.norm(cell.y))
+                colour = CELL_DARK if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else CELL_LIGHT
+                text = f"{cell.y:{form}}" + (f"\n± {cell.spread:{form}}" if math.isfinite(cell.spread) else "")
+            axes.text(*cell.at, text, ha="center", va="center", fontsize=size, color=colour, linespacing=1.1)
+        columns, rows = [str(x) for x in self.columns], [str(y) for y in self.rows]
+        turned = TURNED if max(map(len, columns)) > 6 else {}
+        axes.set_xticks(np.arange(len(columns)) + 0.5, columns, parse_math=False, **turned)
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        _unit_below_title(self, axes)
+
+
+def _digits(values: np.ndarray) -> str:
+    """Return the number format of a map: three digits of most values, the same number of decimals for all."""
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not sizes.size or sizes.max() >= 1e4 or sizes.min() < sizes.max() / 100:
+        return ".3g"
+    return f".{max(0, 2 - math.floor(math.log10(np.median(sizes))))}f"
+
+
+def _unit_below_title(panel: Any, axes: Any) -> None:
+    if panel.unit:
+        axes.set_title(f"{panel.title}\n{panel.unit}" if panel.title else panel.unit, parse_math=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """A path through a plane. The last point is its end."""
+
+    name: str
+    x: Numbers
+    y: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contours(Panel):
+    """Heights over a plane, and paths through it."""
+
+    parts = (Path,)
+    x: str
+    y: str
+    at_x: Numbers
+    at_y: Numbers
+    heights: Sequence[Numbers]  # [y][x]
+    unit: str
+    paths: Sequence[Path] = ()
+
+    def size(self) -> tuple[float, float]:
+        return 3.9, 3.5
+
+    def series(self) -> list[str]:
+        return [path.name for path in self.paths]
+
+    def points(self) -> Iterator[Point]:
+        for y, row in zip(self.at_y, self.heights, strict=True):
+            for x, height in zip(self.at_x, row, strict=True):
+                yield Point(self.unit, x, y, height=height)
+        for path in self.paths:
+            for i, (x, y) in enumerate(zip(path.x, path.y, strict=True)):
+                text = f"point {i + 1} of {len(path.x)}\n{self.x} {short(x)}\n{self.y} {short(y)}"
+                yield Point(path.name, x, y, at=(x, y), text=text)
+
+    def is_empty(self) -> bool:
+        return super().is_empty() and not np.isfinite(_array(self.heights)).any()
+
+    def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
+        heights = np.ma.masked_invalid(_array(self.heights))
+        if heights.count():
+            self._shade(axes, heights)
+        axes.locator_params(nbins=5)
+        for path in self.paths:
+            colour, x, y = looks[path.name].colour, _array(path.x), _array(path.y)
+            shape = {"linestyle": dashes(looks[path.name]), "marker": "o", "markersize": 2.4, "linewidth": 1.2}
+            axes.plot(x, y, color=colour, **shape)
+            known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+            if known.size:
+                first, last = known[0], known[-1]
+                axes.plot(x[first], y[first], "o", markersize=6.5, markerfacecolor="none", color=colour)
+                axes.plot(x[last], y[last], "*", markersize=10, color=colour)
+
+    def _shade(self, axes: Any, heights: Any) -> None:
+        """Shade what is above each level once more, in the colour of the text: the higher, the darker."""
+        low, high = float(heights.min()), float(heights.max())
+        if low == high:
+            return
+        spaced = np.geomspace if low > 0 and high > 30 * low else np.linspace
+        levels = spaced(low, high, CONTOUR_LEVELS + 1)[1:-1]
+        at = _array(self.at_x), _array(self.at_y)
+        for level in levels:
+            axes.contourf(*at, heights, [level, math.inf], colors=[TEXT], alpha=0.055)
+        lines = axes.contour(*at, heights, levels, colors=TEXT, linewidths=0.5, alpha=0.45)
+        axes.clabel(lines, lines.levels[::2], fontsize=6.5, fmt=lambda level: f"{level:.3g}", colors=TEXT)
+        _unit_below_title(self, axes)
+
+
+PANELS = (Lines, Bars, Heat, Contours)

@@ -1,4 +1,4 @@
-"""Mean and σ of what there is: NaN stands for a number that is missing."""
+"""Means that skip missing values, and numbers as text. NaN stands for a missing number."""
 
 import math
 from collections.abc import Sequence
@@ -9,23 +9,27 @@ import numpy as np
 from otpe.lab.report.content import Against
 from otpe.lab.report.palette import shown
 
+MISSING = "–"
+LONGEST_ERROR = 500  # characters
+ROUNDED = 5e-4  # a smaller difference is shown as 0.000, or as 0.0 points
+
 
 def mean(values: np.ndarray, axis: int | None = None) -> Any:
-    """NaN of nothing."""
+    """Return the mean of the values that are not missing, NaN if all are."""
     known = np.isfinite(values)
     count = known.sum(axis)
     return np.where(count > 0, np.where(known, values, 0).sum(axis) / np.maximum(count, 1), np.nan)
 
 
 def std(values: np.ndarray, axis: int | None = None) -> Any:
-    """Of the population."""
+    """Return the standard deviation of the population of values that are not missing."""
     middle = mean(values, axis)
     around = middle if axis is None else np.expand_dims(middle, axis)
     return np.sqrt(mean((values - around) ** 2, axis))
 
 
 def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many points of a curve [K, ...]: means of neighbours, at the last step of each group."""
+    """Return a curve [K, ...] with at most `most` points: means of neighbours, at the last step of each group."""
     together = -(-len(steps) // most)
     ends = np.arange(together - 1, len(steps) + together - 1, together).clip(max=len(steps) - 1)
     groups = np.split(values, ends[:-1] + 1)
@@ -33,36 +37,27 @@ def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.
 
 
 def mean_text(values: Any, digits: int = 3) -> str:
-    """Mean ± σ."""
+    """Return text such as "0.912 ± 0.004": mean and σ."""
     values = np.asarray(values, float)
     return f"{mean(values):.{digits}f}" + (f" ± {std(values):.{digits}f}" if values.size > 1 else "")
 
 
-# --------------------
-# Numbers as they are read.
-
-
-MISSING = "–"
-LONG = 500  # characters of an error
-ROUNDED = 5e-4  # less is 0.000, or 0.0 points
-
-
 def column(values: Sequence[Any]) -> list[str]:
-    """The cells of a column, its numbers all with as many decimals."""
+    """Return the cells of a column as text. All its numbers have the same number of decimals."""
     known = [f"{value:.4g}" for value in values if isinstance(value, float) and math.isfinite(value)]
     decimals = max((len(text.partition(".")[2]) for text in known), default=0)
     form = ".4g" if any("e" in text for text in known) else f",.{decimals}f"
-    return [_cell(value, form) for value in values]
 
+    def cell(value: Any) -> str:
+        if isinstance(value, float):
+            return format(value, form).replace("-", "−") if math.isfinite(value) else "not a number"
+        return shown(str(value))
 
-def _cell(value: Any, form: str) -> str:
-    if isinstance(value, float):
-        return format(value, form).replace("-", "−") if math.isfinite(value) else "not a number"
-    return shown(str(value))
+    return [cell(value) for value in values]
 
 
 def measured(value: float, spread: float, percent: bool) -> str:
-    """A number with its σ, if it has one."""
+    """Return a number with its σ, if it has one."""
     if not math.isfinite(value):
         return MISSING
     scale, digits = (100, 1) if percent else (1, 3)
@@ -71,30 +66,54 @@ def measured(value: float, spread: float, percent: bool) -> str:
 
 
 def difference(each: Against) -> str:
-    if not math.isfinite(each.ours - each.paper):
-        return MISSING
+    """Return ours less the paper's."""
     apart = each.ours - each.paper
+    if not math.isfinite(apart):
+        return MISSING
     text = f"{round(100 * apart, 1) + 0.0:+.1f} points" if each.percent else f"{round(apart, 3) + 0.0:+.3f}"  # no −0
     return text.replace("-", "−")
 
 
 def sigmas(each: Against) -> float:
-    """The difference, counted in σ of both together, or of the one that has one; NaN where neither has.
+    """Return the difference in σ of both together, or of the one that has a σ. NaN if neither has.
 
-    The paper's numbers are rounded: what is no difference in the digits that are shown is none.
+    The paper's numbers are rounded: a difference that is not visible in the digits shown counts as none.
     """
     both = math.hypot(*(spread for spread in (each.spread, each.paper_spread) if math.isfinite(spread)))
     apart = abs(each.ours - each.paper)
     return (0.0 if apart < ROUNDED else apart / both) if both > 0 else math.nan
 
 
+def sigmas_text(each: Against) -> str:
+    return f"{sigmas(each):.1f}" if math.isfinite(sigmas(each)) else MISSING
+
+
 def largest(against: Sequence[Against]) -> Against | None:
-    """What differs most: in σ where those are known, else as it is."""
+    """Return the largest difference: in σ where they are known, otherwise in absolute numbers."""
     known = [each for each in against if math.isfinite(each.ours - each.paper)]
     counted = [each for each in known if math.isfinite(sigmas(each))]
     if counted:
         return max(counted, key=sigmas)
     return max(known, key=lambda each: abs(each.ours - each.paper), default=None)
+
+
+def largest_text(against: Sequence[Against]) -> str:
+    most = largest(against)
+    if most is None:
+        return MISSING
+    counted = "" if math.isnan(sigmas(most)) else f" ({sigmas(most):.1f} σ)"
+    return f"{difference(most)}{counted}: {shown(most.rule)}, {most.what}"
+
+
+def value(given: Any) -> str:
+    """Return a setting, or a fact about the machine, as text."""
+    if isinstance(given, dict):
+        return ", ".join(f"{name} {value(each)}" for name, each in given.items())
+    if isinstance(given, list | tuple):
+        return " ".join(map(value, given)) or "none"
+    if given is None or isinstance(given, bool):  # 0 and 1 are equal to False and True, but are numbers
+        return {None: "none", True: "yes", False: "no"}[given]
+    return str(given)
 
 
 def duration(seconds: float) -> str:
@@ -107,12 +126,12 @@ def duration(seconds: float) -> str:
 
 
 def error(found: Exception) -> str:
-    """What went wrong, without a full stop. Of what a damaged file holds, which may be long, only the beginning."""
+    """Return what went wrong, without a full stop. The content of a damaged file may be long, so it is cut."""
     if isinstance(found, KeyError):
-        said = f"there is no {found.args[0]} in it"
+        text = f"there is no {found.args[0]} in it"
     else:
-        said = str(found) if isinstance(found, ValueError | OSError) else f"{type(found).__name__}: {found}"
-    return (said if len(said) <= LONG else f"{said[:LONG]}…").rstrip(".")
+        text = str(found) if isinstance(found, ValueError | OSError) else f"{type(found).__name__}: {found}"
+    return (text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…").rstrip(".")
 
 
 def counted(how_many: int, what: str) -> str:

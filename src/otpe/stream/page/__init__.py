@@ -1,6 +1,6 @@
 """A page to watch a stream in a browser while it runs.
 
-live.py       what it shows            vitals.py    time per step, speed, memory
-serve.py      a small server for it    answers.py   what that says to whom
-live.html, live.css, live.js, charts.js    the page
+live_state.py    what the page shows: spikes, accuracy, speed, memory
+serve.py         a small server for it
+live.html.j2, live.css, live.js    the page; its colours and theme button are those of lab/report/templates
 """

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector
-from string import Template
 from threading import Event, Thread
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from otpe import check, documents
+from otpe import check
+from otpe.lab.report import documents
 from otpe.stream.page.live_state import Live
 
 HERE = Path(__file__).parent
@@ -112,11 +112,9 @@ def answer(code: int, kind: str, content: bytes, policy: str = NOTHING) -> Answe
 
 def page() -> Answer:
     """One document, and a policy by which nothing else may run in it, and nobody but this server is asked."""
-    names = ("live.html", "live.css", "charts.js", "live.js")
-    html, css, *parts = ((HERE / name).read_text(encoding="utf-8") for name in names)
-    js = "".join(parts)
-    policy = documents.policy(css, js, "connect-src 'self'", "frame-ancestors 'none'")
-    return answer(200, "text/html", Template(html).substitute(css=css, js=js).encode(), policy)
+    directives = ("connect-src 'self'", "frame-ancestors 'none'")
+    html, policy = documents.document(documents.environment(HERE), "live", *directives)
+    return answer(200, "text/html", html.encode(), policy)
 
 
 # --------------------

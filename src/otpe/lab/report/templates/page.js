@@ -1,17 +1,7 @@
-"use strict";
 (() => {
-  const root = document.documentElement, tip = document.getElementById("tip");
+  const tip = document.getElementById("tip");
 
-  // Light or dark: as the system has it, until the button says otherwise.
-  const remembered = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
-  if (remembered) root.dataset.theme = remembered;
-  document.getElementById("theme").addEventListener("click", () => {
-    const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    root.dataset.theme = now === "dark" ? "light" : "dark";
-    try { localStorage.setItem("theme", root.dataset.theme); } catch { /* a browser that remembers nothing */ }
-  });
-
-  // Values under the pointer: the nearest point of a panel.
+  // A tooltip for the point of a panel that is nearest to the pointer.
   const NEAR = 40; // pixels
   for (const panel of document.querySelectorAll("[data-hover]")) {
     const svg = panel.querySelector("svg"), { series, spots } = JSON.parse(panel.dataset.hover);
@@ -50,7 +40,7 @@
   }
   addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
-  // What scrolls sideways can be scrolled by keys.
+  // Keys can scroll boxes that scroll sideways.
   const reach = () => {
     for (const box of document.querySelectorAll(".scroll")) {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; else box.removeAttribute("tabindex");
@@ -59,7 +49,7 @@
   reach();
   addEventListener("resize", reach);
 
-  // Commands can be copied.
+  // A button copies each command.
   for (const box of document.querySelectorAll(".command")) {
     const button = document.createElement("button"), pre = box.querySelector("pre");
     button.type = "button";
@@ -77,7 +67,7 @@
     box.append(button);
   }
 
-  // The contents show where one is.
+  // The contents highlight the section on screen.
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
@@ -88,6 +78,6 @@
   }, { rootMargin: "-20% 0px -75% 0px" });
   document.querySelectorAll("main > section").forEach((section) => watch.observe(section));
 
-  // Paper cannot be unfolded.
+  // On paper, everything is unfolded.
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
 })();
