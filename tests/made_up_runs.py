@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from otpe.lab.paper import finished
+from otpe.lab.paper.plan import read_run
 from otpe.lab.runs import folder
 from otpe.lab.settings import TrainConfig
 
@@ -33,7 +33,7 @@ def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, 
     where = path / f"{len(list(path.iterdir()))}-{rule}"
     config = TrainConfig(rule=rule, **settings)
     write(where, config, valid, test=test, loss=loss, every=every, alignment=alignment, best=best)
-    return finished.read(where)
+    return read_run(where)
 
 
 def aligned(rules):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from otpe.lab.paper import reproduce
-from otpe.lab.paper.plan import Planned
+from otpe.lab.paper.plan import PlannedRun
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import TrainConfig
 
@@ -26,7 +26,7 @@ class FakeRun(Run):
 
 
 def planned(*names, **search):
-    return [Planned(name, TrainConfig(), search.get(name, ())) for name in names]
+    return [PlannedRun(name, TrainConfig(), search.get(name, ())) for name in names]
 
 
 class Making:

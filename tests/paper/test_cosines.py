@@ -82,7 +82,7 @@ def test_distances_from_the_paper_are_given_at_the_end_and_for_the_closest_fifth
         bptt_run, ("otpe",), "my digits", lambda a: cosines.beside_five(a, 10), published.COSINES_5
     )
     assert section["remarks"] == [
-        "All kernel cosines beside the paper's lie within 0.200 of them. Cosines move while a network learns, so it"
-        " matters when they are taken: over all of training ours lie within 0.090, and within 0.050 in the fifth that"
-        " comes closest, mini-batches 20 to 30."
+        "All kernel cosines differ from the paper's by at most 0.200. Cosines change while a network learns, so the"
+        " comparison depends on when they are taken: over all of training they differ by at most 0.090, and by at most"
+        " 0.050 in the closest fifth, mini-batches 20 to 30."
     ]

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from otpe.lab.paper import published, scale
+from otpe.lab.paper import plan as plans
+from otpe.lab.paper import published
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.plan import Plan, coarser
 from otpe.lab.runs import check_settings
 from otpe.lab.settings import PAPER_LEAK, ReproduceConfig, TrainConfig
 
-SCALES = {each.name: each for each in (scale.FULL, scale.FINE, scale.QUICK)}
+SCALES = {each.name: each for each in (plans.FULL, plans.FINE, plans.QUICK)}
 ASKED = ReproduceConfig(root=Path("digits"), precision="tf32", checkpoint_seconds=7)
 
 
@@ -22,7 +23,7 @@ def plan(request):
 
 @pytest.fixture
 def full():
-    return Plan(scale.FULL, ASKED)
+    return Plan(plans.FULL, ASKED)
 
 
 def test_a_name_means_the_same_run_in_all_items(plan):
@@ -39,12 +40,12 @@ def test_a_name_means_the_same_run_in_all_items(plan):
 
 
 def test_every_run_has_valid_settings(plan):
-    for item in ITEMS.values():
+    for name, item in ITEMS.items():
         for run in item.needs(plan):
             check_settings.checked(run.config)
             assert run.config.out is None
             assert (run.config.precision, run.config.checkpoint_seconds) == ("tf32", 7)
-            assert (run.config.dataset == "shd") == (run.config.root == Path("digits")) == item.digits
+            assert (run.config.dataset == "shd") == (run.config.root == Path("digits")) == ("digits" in name)
             assert run.weight > 0
 
 
@@ -60,16 +61,16 @@ def test_a_search_comes_before_its_final_run_and_has_the_same_rule_and_network(p
 
 
 def test_every_item_has_our_rules_beside_the_papers():
-    for each in (scale.FULL, scale.FINE):
+    for each in (plans.FULL, plans.FINE):
         plan = Plan(each, ASKED)
         for name, item in ITEMS.items():
             needed = item.needs(plan)
             rules = {run.config.rule for run in needed} | {rule for run in needed for rule in run.config.align}
-            assert not needed or set(scale.OURS) <= rules, name
+            assert not needed or set(plans.OURS) <= rules, name
             assert not needed or {"otpe", "approx-otpe", "ostl", "ottt"} <= rules, name
             if any(run.config.mode == "online" for run in needed):
                 assert {"f-otpe", "f-approx-otpe"} <= rules, name
-    quick = Plan(scale.QUICK, ASKED)
+    quick = Plan(plans.QUICK, ASKED)
     for item in ITEMS.values():
         assert not item.needs(quick) or any(
             "deep-otpe" in (run.config.rule, *run.config.align) for run in item.needs(quick)
@@ -89,7 +90,7 @@ def test_offline_randman_is_as_in_the_paper(full, dataset):
         assert c.hidden == (128, 128)
         _check_network_and_optimizer(c)
         assert c.snapshots == 200
-        assert set(c.align) == (set(scale.OFFLINE) - {"bptt"} if c.rule == "bptt" else set())
+        assert set(c.align) == (set(plans.OFFLINE) - {"bptt"} if c.rule == "bptt" else set())
 
 
 def test_offline_digits_are_as_in_the_paper(full):
@@ -119,7 +120,7 @@ def _check_network_and_optimizer(c: TrainConfig) -> None:
 
 
 def test_the_slope_search_has_the_papers_axes():
-    for each, widths in ((scale.FULL, {128, 512}), (scale.FINE, {128, 256, 384, 512})):
+    for each, widths in ((plans.FULL, {128, 512}), (plans.FINE, {128, 256, 384, 512})):
         runs = list(Plan(each, ASKED).digits_slopes())
         assert {run.config.slope for run in runs} == {5, 10, 25, 50}
         assert {run.config.hidden[0] for run in runs} == widths
@@ -128,14 +129,14 @@ def test_the_slope_search_has_the_papers_axes():
 
 
 def test_fine_has_the_papers_size_online_and_the_same_offline_runs_as_full():
-    fine = Plan(scale.FINE, ASKED)
+    fine = Plan(plans.FINE, ASKED)
     runs = [run for item in ("online-digits", "online-t-randman") for run in ITEMS[item].needs(fine)]
     assert {run.config.steps for run in runs if run.search} == {10_000, 20_000}
-    for rule in scale.ONLINE:
+    for rule in plans.ONLINE:
         tried = [run for run in runs if run.config.rule == rule and "digits" in run.name and not run.search]
         assert tuple(run.config.learning_rate for run in tried) == published.RATES
     for name in ("randman_offline", "digits_offline", "sizes", "draws", "randman", "digits", "last", "snapshots"):
-        assert getattr(scale.FINE, name) == getattr(scale.FULL, name)
+        assert getattr(plans.FINE, name) == getattr(plans.FULL, name)
 
 
 def test_figures_are_of_the_papers_sizes(full):
@@ -149,7 +150,7 @@ def test_figures_are_of_the_papers_sizes(full):
 
 
 def test_the_plan_says_what_is_coarser_than_in_the_paper(full):
-    fine = Plan(scale.FINE, ASKED)
+    fine = Plan(plans.FINE, ASKED)
     remarks = {name: coarser(item.needs(full), item.needs(fine)) for name, item in ITEMS.items()}
     assert remarks["online-digits"] == [
         "Coarser than with --fine: training has 1,000 mini-batches instead of 10,000; the search for learning rates has"

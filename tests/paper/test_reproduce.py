@@ -57,7 +57,7 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(run_l
     section = told(config, "offline-digits")
     assert section.against
     assert section.remarks[-1:] == [
-        "Not the official SHD files, on which the paper's numbers are, but my digits. For those: otpe data shd --root"
+        "Trained on my digits, not on the official SHD files of the paper. To use those: otpe data shd --root"
         f" {config.root} --download, and the same command without --digits."
     ]
     assert section.apart == ["coarser", "other recordings"]
@@ -228,7 +228,7 @@ def test_a_full_disk_keeps_existing_results(run_log, config, capsys, monkeypatch
 
 def test_a_full_disk_at_the_start_releases_the_folder(run_log, config, capsys, monkeypatch):
     complexity = ITEMS["complexity"]
-    monkeypatch.setitem(ITEMS, "complexity", replace(complexity, tell=lambda _: _raise(OSError("no space"))))
+    monkeypatch.setitem(ITEMS, "complexity", replace(complexity, section=lambda _: _raise(OSError("no space"))))
     reproduction_ = prepared_reproduction(replace(config, items=("complexity",)))
     with pytest.raises(OSError, match="no space"):
         reproduction_()

@@ -10,7 +10,7 @@ from reproductions import BPTT, ITEM, OTPE, line, told
 
 from otpe import cli
 from otpe.lab.paper import reproduce as reproduction
-from otpe.lab.paper.scale import QUICK, Training
+from otpe.lab.paper.plan import QUICK, Training
 from otpe.lab.runs import loop
 from otpe.lab.settings import ReproduceConfig
 

@@ -39,12 +39,12 @@ def test_a_search_compares_the_last_quarter_of_each_run(search):
 
 
 def test_the_table_of_a_search_has_all_rates(search):
-    table = accuracy_tables.tried(search, 10)
+    table = accuracy_tables.rates_table(search, 10)
     assert table.columns == ["rule", "0.001", "0.0004", "0.0001"]
     assert table.rows[0] == ["otpe", "0.500", "nan", "0.700"]
     assert table.rows[1:] == [["ostl", "0.600", "no run", "0.600"], ["ottt", *["no run"] * 3]]
     assert table.caption == "The search: validation accuracy, mean of the last 10 of 80 mini-batches, by learning rate."
-    assert "mean of the last 20 of 80" in accuracy_tables.tried(search, 1_000).caption, "at most a quarter"
+    assert "mean of the last 20 of 80" in accuracy_tables.rates_table(search, 1_000).caption, "at most a quarter"
 
 
 def test_the_online_section_has_final_runs_and_the_search(search):
@@ -54,7 +54,7 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
     assert accuracies.rows[1] == ["ostl", "no run", "", "", ""]
     assert len(accuracies.columns) == 5, "one draw has no spread over draws"
-    assert rates == accuracy_tables.tried(search, 10)
+    assert rates == accuracy_tables.rates_table(search, 10)
     short = accuracy_tables.online_section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
     assert short.rows[0][1] == "0.700 ± 0.000", "the end of a short run is not the whole run"
     assert "mean of the last 20 mini-batches" in short.caption
@@ -105,8 +105,8 @@ def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order
         0.725, 0.007, pytest.approx(0.72), pytest.approx(0.02)
     )  # fmt: skip
     assert section["remarks"] == [
-        "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OSTL (72.0 ± 2.0), offline, unlike in the paper.",
-        "3 layers of 512: OTPE (62.0 ± 2.0) does not lie above OTTT (62.0), offline, unlike in the paper.",
+        "3 layers of 512: OTPE (62.0 ± 2.0) is not above OSTL (72.0 ± 2.0), offline, unlike in the paper.",
+        "3 layers of 512: OTPE (62.0 ± 2.0) is not above OTTT (62.0), offline, unlike in the paper.",
     ]
     assert accuracy_tables.digits_table(sizes, "online", "my digits")["tables"][0].rows[0][4] == "73.6 ± 1.4"
     assert "from a search" in accuracy_tables.digits_table({}, "online", "my digits")["lead"]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from made_up_runs import MACHINE, run
 
-from otpe.lab.paper import accuracy_tables, finished, published
+from otpe.lab.paper import accuracy_tables, published
+from otpe.lab.paper.plan import read_run
 
 NAN = math.nan
 
@@ -21,12 +22,12 @@ def test_reading_an_unfinished_run_gives_none(tmp_path):
     assert loaded.test.tolist() == [0.4, 0.6]
     assert loaded.about["device"] == MACHINE["device"]
     (loaded.path / "result.json").unlink()
-    assert finished.read(loaded.path) is None
+    assert read_run(loaded.path) is None
 
 
 def test_a_curve_is_the_mean_over_networks_and_has_a_hundred_points_at_most(tmp_path):
     loaded = run(tmp_path, "otpe", [[0.0, 0.2, 0.4, 0.6], [0.0, 0.2, 0.8, None]] * 100, every=5)
-    line = finished.curve(loaded, "valid_accuracy")
+    line = accuracy_tables.curve(loaded, "valid_accuracy")
     assert line.name == "otpe"
     assert [*line.x] == list(range(10, 1001, 10))
     np.testing.assert_allclose(line.y, np.full(100, (0 + 0.2 + 0.6 + 0.6) / 4))
@@ -84,10 +85,10 @@ def test_sections_of_randman(runs):
     assert "Offline training on T-Randman: 2 draws of the manifolds" in section["lead"]
     assert [each.what for each in section["against"]] == ["validation accuracy above BPTT's"] * 2
     assert section["remarks"] == [
-        "The paper gives accuracies on T-Randman as distances from BPTT only.",
-        "Manifolds are random draws, and the authors' is not known. Validation accuracy differs by up to 45.0 points"
-        " between draws for one rule, and by 30.0 between rules, means of all draws. σ here is over the networks on all"
-        " draws; the table has the means of single draws.",
+        "The paper gives accuracies on T-Randman only as differences from BPTT.",
+        "Manifolds are drawn at random, and the authors' draw is not known. Validation accuracy differs by up to 45.0"
+        " points between draws for one rule, and by 30.0 points between the means of rules over all draws. σ is over"
+        " the networks on all draws; the table has the means of single draws.",
     ]
     accuracy, loss = section["figures"][0].panels
     assert [line.name for line in accuracy.lines] == [line.name for line in loss.lines] == ["bptt", "otpe", "ostl"]

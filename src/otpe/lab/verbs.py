@@ -196,11 +196,10 @@ def _reproduce(reproduction: Reproduction) -> int:
     page = reproduction()
     if reproduction.left_out:
         print(f"  {reproduction.about_left_out()}")
-    diverged = [f"  {name}: {why}" for name, why in reproduction.over.items() if why]
-    for line in diverged:
-        print(line)
+    for name, why in reproduction.diverged.items():
+        print(f"  {name}: {why}")
     print(f"Folder: {reproduction.out}\nReport: {page}")
-    return 1 if diverged else 0
+    return 1 if reproduction.diverged else 0
 
 
 def _list_items() -> int:

@@ -1,9 +1,9 @@
-"""The paper, item by item: what it reports, which runs that needs, and what ours show beside it.
+"""The paper, item by item: `otpe reproduce`. An item is a figure or a table.
 
-numbers.py    what the paper and the authors' runs report
-scale.py      how large everything is: as in the paper, or quick
-plan.py       the runs, each named once however many items need it
-items.py      the items, one per figure and table
-offline.py cosines.py landscapes.py online.py digits.py    from finished runs to sections of the report
-run.py        `otpe reproduce`: train what is missing, write the sections, write the report
+items.py            the registry of items, one line each
+plan.py             the runs that items need: how large they are, their names and settings, and their results
+published.py        the numbers of the paper, and their comparison with ours
+accuracy_tables.py  sections with accuracies
+cosines.py          sections with gradient cosines
+reproduce.py        the command: train the missing runs, write the sections, write the page
 """

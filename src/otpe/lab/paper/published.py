@@ -1,9 +1,15 @@
-"""What the paper reports, and what its authors' published runs printed.
+"""The numbers in the paper and in the output of its authors' published runs, and their comparison with ours.
 
 Summe, Schaefer, Joshi: Estimating Post-Synaptic Effects for Online Training of Feed-Forward SNNs, arXiv:2311.16151.
 """
 
+import math
 from typing import NamedTuple
+
+import numpy as np
+
+from otpe.lab.report import words
+from otpe.lab.report.content import Against
 
 
 class Spread(NamedTuple):
@@ -46,10 +52,10 @@ R_RANDMAN = {"ottt": 0.8324, "approx-otpe": 0.8237, "ostl": 0.8369, "otpe": 0.82
 DIGITS = {"ottt": 0.853, "approx-otpe": 0.894, "ostl": 0.872, "otpe": 0.938, "bptt": 0.946}
 DIGITS_LOSS = {"ottt": 2.314, "approx-otpe": 2.261, "ostl": 2.301, "otpe": 2.198, "bptt": 2.196}  # training, at the end
 
-# T-Randman: the paper gives no accuracies in numbers, only how far rules lie from BPTT (its section on learning).
+# T-Randman: the paper gives no accuracies as numbers, only differences from BPTT (in its section on learning).
 T_RANDMAN_FROM_BPTT = {"otpe": 0.007, "ostl": -0.038, "ottt": -0.086}
 
-# Cosine to BPTT's gradient on SHD. Kernels from the output layer to the first hidden one, and the whole model.
+# Cosine to BPTT's gradient on SHD: kernels from the output layer to the first hidden layer, and the whole model.
 COSINES_3 = {
     "ottt": (0.994, 0.551, 0.169), "approx-otpe": (0.994, 0.943, 0.819),
     "ostl": (1.000, 0.489, 0.142), "otpe": (1.000, 0.994, 0.862),
@@ -62,3 +68,12 @@ COSINES_MODEL = {"ottt": 0.945, "approx-otpe": 0.972, "ostl": 0.952, "otpe": 0.9
 
 RATES = (1e-3, 8.5e-4, 7e-4, 5.5e-4, 4e-4, 2.5e-4, 1e-4, 8.5e-5, 7e-5, 5.5e-5, 4e-5, 2.5e-5, 1e-5, 8.5e-6)
 SLOPES, WIDTHS, LAYERS = (5, 10, 25, 50), (128, 256, 384, 512), (3, 5)
+
+
+def comparison(what: str, rule: str, paper: float | Spread, ours: np.ndarray, *, percent: bool = False) -> Against:
+    """Return a number of the paper beside the mean ± σ of our numbers."""
+    mean, std = paper if isinstance(paper, Spread) else (paper, math.nan)
+    return Against(
+        what=what, rule=rule, paper=mean, paper_spread=std, ours=float(words.mean(ours)),
+        spread=float(words.std(ours)), percent=percent,
+    )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Runs that come next are prepared and compiled by other threads while one is trained.
+"""`otpe reproduce`: train the missing runs, write the section of each item, and write the page.
 
-A program takes seconds to compile, as long as some runs take on a GPU. Compilers leave Python alone while they work.
+While one run is trained, other threads prepare and compile the next ones. A program takes seconds to compile, which is
+the training time of some runs on a GPU. Compilers release Python's lock while they work.
 """
 
 import json
@@ -21,11 +22,21 @@ from filelock import BaseFileLock
 from otpe import check, files
 from otpe.datasets import download, heidelberg
 from otpe.lab import signals
-from otpe.lab.paper import accuracy_tables, finished
-from otpe.lab.paper.finished import Diverged, Finished
-from otpe.lab.paper.items import ITEMS, Item, Material
-from otpe.lab.paper.plan import Plan, Planned, coarser
-from otpe.lab.paper.scale import FINE, FULL, QUICK, Scale
+from otpe.lab.paper import accuracy_tables
+from otpe.lab.paper.items import ITEMS, Inputs, Item
+from otpe.lab.paper.plan import (
+    FINE,
+    FULL,
+    QUICK,
+    DivergedRun,
+    FinishedRun,
+    Plan,
+    PlannedRun,
+    Scale,
+    coarser,
+    note_diverged,
+    read_run,
+)  # fmt: skip
 from otpe.lab.progress import Bar, PartOfBar
 from otpe.lab.report import sections
 from otpe.lab.report.content import Section, from_json, to_json
@@ -38,86 +49,35 @@ from otpe.lab.runs.train import Run, prepared
 from otpe.lab.settings import ReproduceConfig, TrainConfig
 from otpe.lab.studies import study
 
-Ready = Run | Finished | Diverged
-TURN = 0.0005  # seconds until Python is handed on: ten times more often than by default, as a run needs it now and then
-AHEAD = 12  # runs that wait, ready or not: compilers get on while runs are trained whose programs are there already
-
-
-def ready(
-    planned: Sequence[Planned], make: Callable[[Planned], Ready], done: Callable[[str], bool]
-) -> Iterator[tuple[Planned, Ready]]:
-    """Each run, ready to train: of those that are, the first. `done`: whether a run that another waits for is over."""
-    waiting, begun = deque(planned), dict[Future[Ready], Planned]()
-    threads = min(3, 1 + (os.cpu_count() or 1) // 4)  # more would wait for each other: half of their work is Python's
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN)
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while waiting or begun:
-                while waiting and len(begun) < AHEAD and all(map(done, waiting[0].search)):
-                    run = waiting.popleft()
-                    begun[pool.submit(_compiled, make, run)] = run
-                wait(begun, return_when=FIRST_COMPLETED)
-                found = next(each for each in begun if each.done())
-                yield begun.pop(found), found.result()
-        finally:
-            sys.setswitchinterval(before)
-            for found in begun:
-                found.cancel()
-            for found in begun:  # what was begun lets go of its folder
-                with suppress(BaseException):
-                    made = None if found.cancelled() else found.result()
-                    if isinstance(made, Run):
-                        made.folder.close()
-
-
-def _compiled(make: Callable[[Planned], Ready], planned: Planned) -> Ready:
-    made = make(planned)
-    if isinstance(made, Run):
-        try:
-            made.compile()
-        except BaseException:
-            made.folder.close()
-            raise
-    return made
-
-
-# --------------------
-# `otpe reproduce`: train what is missing, write a section for every item as soon as it can be told, and the report.
-
-
-MADE_SMALL = (
-    "Quick: everything is made small, to see that it runs. Nothing here can be compared with the paper's numbers."
-)
+OFFICIAL = "Spiking Heidelberg Digits"
+MADE_SMALL = "Quick: everything is small, to check that it runs. No number here can be compared with the paper's."
 NOT_OFFICIAL = (
-    "Not the official SHD files, on which the paper's numbers are, but {}. For those: {}, and the same command without"
+    "Trained on {}, not on the official SHD files of the paper. To use those: {}, and the same command without"
     " --digits."
 )
-OFFICIAL = "Spiking Heidelberg Digits"
 
 
 def reproduce(config: ReproduceConfig) -> Path:
-    """Make these items of the paper, and return the report. What is finished already is not run again."""
+    """Make these items of the paper, and return the path of the page. Finished runs are not trained again."""
     check_settings.check_kind(config, ReproduceConfig)
     return prepared_reproduction(config)()
 
 
 @dataclass
 class Reproduction:
-    """A reproduction that was found in order. Calling it trains, and writes the report."""
+    """A reproduction with valid settings and an open folder. A call trains, and writes the page."""
 
     config: ReproduceConfig
     plan: Plan
-    items: dict[str, Item]
+    items: dict[str, Item]  # to make now
+    left_out: list[str]  # items that need recordings, which are missing
+    why: str  # the items are left out
+    digits: str  # the name of the recordings of spoken digits
     out: Path
     lock: BaseFileLock
-    left_out: list[str]  # items that cannot be made now
-    why: str  # they cannot
-    data: str  # what the spoken digits are
-    runs: dict[str, Finished] = field(default_factory=dict)
-    over: dict[str, str | None] = field(default_factory=dict)  # runs that came to their end, or why they have none
-    made: dict[Any, Splits] = field(default_factory=dict)
-    making: threading.Lock = field(default_factory=threading.Lock)  # runs are prepared by several threads
+    results: dict[str, FinishedRun | DivergedRun] = field(default_factory=dict)  # of each run that is over
+    splits: dict[Any, Splits] = field(default_factory=dict)  # the data that is in memory
+    splits_lock: threading.Lock = field(default_factory=threading.Lock)  # several threads prepare runs
     say: Callable[[str], None] = lambda text: None
 
     def __call__(self) -> Path:
@@ -128,133 +88,135 @@ class Reproduction:
             self.say(self.about_left_out())
         bar = Bar("", 0, sum(run.weight for run in planned.values()), unit=None)
         try:
-            self._leave_out()
-            sections = self._tell(waiting)
-            for run, made in ready(list(planned.values()), self._made, self.over.__contains__):
-                self._train(run, made, bar)
-                sections |= self._tell(waiting)
+            self._write_left_out()
+            self._write_sections(waiting)
+            for run, ready_run in ready(list(planned.values()), self._prepared, self.results.__contains__):
+                self._train(run, ready_run, bar)
+                self._write_sections(waiting)
         except KeyboardInterrupt as stop:
             text = f"stopped, and saved in {self.out}. Give the same command again to go on"
             raise signals.StoppedError(getattr(stop, "status", 130) - 128, text) from None
         finally:
             bar.close()
             self.lock.release()
-        self.say(f"{len(sections)} item{'s' * (len(sections) != 1)} in {time.monotonic() - began:.0f} s")
+        self.say(f"{len(self.items)} item{'s' * (len(self.items) != 1)} in {time.monotonic() - began:.0f} s")
         return report(self.out, self.out / "report.html", title=f"The paper, reproduced ({self.plan.scale.name})")
+
+    @property
+    def diverged(self) -> dict[str, str]:
+        """The reason for each run that diverged."""
+        return {name: found.why for name, found in self.results.items() if isinstance(found, DivergedRun)}
+
+    @property
+    def finished(self) -> dict[str, FinishedRun]:
+        return {name: found for name, found in self.results.items() if isinstance(found, FinishedRun)}
 
     def about_left_out(self) -> str:
         return f"left out: {', '.join(self.left_out)}. {self.why}"
 
-    def _leave_out(self) -> None:
-        """What was made before stays."""
+    def _write_left_out(self) -> None:
+        """Write a section for each item that is left out, unless it was made earlier."""
         for name in self.left_out:
-            where = self.out / name / "section.json"
-            if not _was_made(where):
-                item, again = ITEMS[name], command(self.config, name)
-                told = Section(
-                    name=name, title=item.title, where=item.where, lead="Left out.", command=again, left_out=self.why
-                )
-                files.make_folder(where.parent)
-                files.write_atomically(where, to_json(told))
+            path, item = self.out / name / "section.json", ITEMS[name]
+            if not _has_results(path):
+                files.make_folder(path.parent)
+                section = Section(
+                    name=name, title=item.title, where=item.where, lead="Left out.", left_out=self.why,
+                    command=command(self.config, name),
+                )  # fmt: skip
+                files.write_atomically(path, to_json(section))
 
-    def _made(self, run: Planned) -> Run | Finished | Diverged:
-        """The run, or what came out of it if it has come to its end."""
+    def _prepared(self, run: PlannedRun) -> "Ready":
+        """Return the run, or its result if it is over. Raises if its folder has a run with other settings."""
         out = self.out / "runs" / run.name
         config = replace(run.config, out=out, resume=True)
-        tried = [self.runs[name] for name in run.search if name in self.runs]
-        if run.search and not tried:
-            return Diverged({}, "every run of the search for its learning rate diverged")
-        if tried:
-            best = accuracy_tables.best(tried, self.plan.scale.last)
-            config = replace(config, learning_rate=best.result["learning_rate"])
-        found = finished.read(out)
+        if run.search:
+            trials = [found for name in run.search if isinstance(found := self.results[name], FinishedRun)]
+            if not trials:
+                return DivergedRun({}, "every run of the search for its learning rate diverged")
+            config = replace(config, learning_rate=accuracy_tables.best(trials, self.plan.scale.last).rate)
+        found = read_run(out)
         if found is None:
             return prepared(config, Own(data=self._splits(config)))
         mine = folder.identity(check_settings.plain(config))
-        if config.dataset == "shd":  # other recordings may lie there by now; manifolds follow from the settings
+        if config.dataset == "shd":  # the same folder may hold other recordings by now; manifolds follow from settings
             mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
         folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
         return found
 
-    def _train(self, run: Planned, made: Run | Finished | Diverged, bar: Bar) -> None:
+    def _train(self, run: PlannedRun, found: "Ready", bar: Bar) -> None:
+        """Train a run, if it is not over, and store its result."""
         part, where = PartOfBar(bar, run.name, run.weight), self.out / "runs" / run.name
-        if isinstance(made, Run):
-            made.bar = part
-            made.warn = lambda text: None  # a search goes to the edges; what came out tells
+        if isinstance(found, Run):
+            found.bar = part
+            found.warn = lambda text: None  # a search tries extreme rates; the section has the results
             try:
-                made()
+                found()
             except guards.DivergedError as error:
-                finished.note_diverged(where, str(error))
+                note_diverged(where, str(error))
         bar.advance(part.start + part.weight)
-        found = made if isinstance(made, Diverged) else finished.read(where)
-        self.over[run.name] = found.why if isinstance(found, Diverged) else None
-        if isinstance(found, Finished):
-            self.runs[run.name] = found
+        result = read_run(where) if isinstance(found, Run) else found
+        if result is not None:
+            self.results[run.name] = result
 
-    def _tell(self, waiting: dict[str, Item]) -> dict[str, Section]:
-        """Sections of all items whose runs are over; they are written, and wait no longer."""
-        found = {}
+    def _write_sections(self, waiting: dict[str, Item]) -> None:
+        """Write the sections of all items whose runs are over, and remove these items from `waiting`."""
         for name, item in list(waiting.items()):
-            if all(run.name in self.over for run in item.needs(self.plan)):
-                found[name] = self._section(name, waiting.pop(name))
-                files.write_atomically(self.out / name / "section.json", to_json(found[name]))
-                self.say(f"{name}: {found[name].title}")
-        return found
+            planned = item.needs(self.plan)
+            if all(run.name in self.results for run in planned):
+                del waiting[name]
+                files.make_folder(self.out / name)
+                files.write_atomically(self.out / name / "section.json", to_json(self._section(name, planned)))
+                self.say(f"{name}: {item.title}")
 
-    def _section(self, name: str, item: Item) -> Section:
-        where = self.out / name
-        files.make_folder(where)
-        began, needed = time.monotonic(), item.needs(self.plan)
-        parts = item.tell(Material(self.plan, self.runs, where, self.data, self._splits))
-        seconds = sum(self.runs[run.name].result["seconds"] for run in needed if run.name in self.runs)
+    def _section(self, name: str, planned: list[PlannedRun]) -> Section:
+        began, item, finished = time.monotonic(), self.items[name], self.finished
+        parts = item.section(Inputs(self.plan, planned, finished, self.out / name, self.digits, self._splits))
+        mine = [finished[run.name] for run in planned if run.name in finished]
+        seconds = sum(run.result["seconds"] for run in mine) + time.monotonic() - began
+        diverged, digits = self.diverged, _uses_digits(planned)
         remarks = [*parts.pop("remarks", ())]
-        remarks += [f"{run.name}: {self.over[run.name]}" for run in needed if self.over[run.name]]
-        apart = []
-        if self.plan.scale.name == "full":
-            less = coarser(needed, item.needs(Plan(FINE, self.config)))
-            remarks, apart = remarks + less, ["coarser"] * len(less)
+        remarks += [f"{run.name}: {diverged[run.name]}" for run in planned if run.name in diverged]
+        apart = []  # why the numbers cannot simply be compared
+        if self.plan.scale.name == "full" and (less := coarser(planned, item.needs(Plan(FINE, self.config)))):
+            remarks, apart = remarks + less, ["coarser"]
         if self.config.quick:
             parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], ["made small"]
-        elif item.digits and self.data != OFFICIAL:
-            remarks.append(NOT_OFFICIAL.format(self.data, download.command("shd", self.config.root)))
+        elif digits and self.digits != OFFICIAL:
+            remarks.append(NOT_OFFICIAL.format(self.digits, download.command("shd", self.config.root)))
             apart.append("other recordings")
         return Section(
-            **{"seconds": seconds + time.monotonic() - began, "settings": _settings(needed), **parts},
+            **{"seconds": seconds, "settings": _settings(planned), **parts},
             name=name,
             title=item.title,
             where=item.where,
             remarks=remarks,
-            command=command(self.config if item.digits else replace(self.config, digits=None), name),
-            machine=self._machine(needed),
+            command=command(self.config if digits else replace(self.config, digits=None), name),
+            machine=sections.machine(mine[0].about if mine else folder.provenance()),  # that of the runs
             apart=apart or None,
         )
 
-    def _machine(self, needed: Sequence[Planned]) -> dict[str, Any]:
-        """That of the runs, which may have been another one than this."""
-        made = [self.runs[run.name].about for run in needed if run.name in self.runs]
-        return sections.machine(made[0] if made else folder.provenance())
-
     def _splits(self, config: TrainConfig) -> Splits:
-        """Made once for all runs that share them."""
+        """The data of a run. It is made once for all runs that share it."""
         key = tuple((name, getattr(config, name)) for name in ("dataset", *check_settings.USED_BY))
-        with self.making:
-            if key not in self.made:
-                self.made[key] = task.named(config)
-            return self.made[key]
+        with self.splits_lock:
+            if key not in self.splits:
+                self.splits[key] = task.named(config)
+            return self.splits[key]
 
 
 def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
-    """Check everything, and make or open the folder. All bad input is told here."""
+    """Check everything, make or open the folder, and return the reproduction. Raises for any invalid setting."""
     scale = chosen_scale(config)
     for name in config.items:
         check.one_of("item", name, ITEMS)
-    plan = Plan(scale, config)
-    items = {name: ITEMS[name] for name in dict.fromkeys(config.items or ITEMS)}
-    missing = None if not any(item.digits for item in items.values()) else no_digits(config.root)
-    left_out = [name for name, item in items.items() if item.digits and missing]
-    for item in items.values():
-        for run in item.needs(plan):
-            check_settings.checked(run.config)
+    plan, items = Plan(scale, config), {name: ITEMS[name] for name in dict.fromkeys(config.items or ITEMS)}
+    planned = {name: item.needs(plan) for name, item in items.items()}
+    for run in (run for runs in planned.values() for run in runs):
+        check_settings.checked(run.config)
+    with_digits = [name for name, runs in planned.items() if _uses_digits(runs)]
+    missing = no_digits(config.root) if with_digits else None
+    left_out = with_digits if missing else []
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
     files.make_folder(out)
     folder.check_strangers(out, "reproduction")
@@ -266,8 +228,8 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
     except BaseException:
         lock.release()
         raise
-    made = {name: item for name, item in items.items() if name not in left_out}
-    return Reproduction(config, plan, made, out, lock, left_out, missing or "", digits_name(config))
+    items = {name: item for name, item in items.items() if name not in left_out}
+    return Reproduction(config, plan, items, left_out, missing or "", digits_name(config), out, lock)
 
 
 def chosen_scale(config: ReproduceConfig) -> Scale:
@@ -276,52 +238,107 @@ def chosen_scale(config: ReproduceConfig) -> Scale:
     return QUICK if config.quick else FINE if config.fine else FULL
 
 
+def _uses_digits(planned: Sequence[PlannedRun]) -> bool:
+    return any(run.config.dataset == "shd" for run in planned)
+
+
 def no_digits(root: Path) -> str | None:
-    """Why the items that need recordings cannot be made, if they cannot."""
+    """Return why items that need recordings cannot be made, or None if the recordings are there."""
     if all(heidelberg.find(root, f"shd_{split}") for split in ("train", "test")):
         return None
     return f"Not run: there are no recordings in {root}. Get them with: {download.command('shd', root)}"
 
 
 def digits_name(config: ReproduceConfig) -> str:
+    """The name of the recordings in sections."""
     if config.digits:
         return config.digits
-    read = {split: heidelberg.find(config.root, f"shd_{split}") for split in ("train", "test")}
-    if all(path is not None and download.is_official("shd", split, path) for split, path in read.items()):
+    paths = {split: heidelberg.find(config.root, f"shd_{split}") for split in ("train", "test")}
+    if all(path is not None and download.is_official("shd", split, path) for split, path in paths.items()):
         return OFFICIAL
     return "recordings in SHD's layout"
 
 
-def command(config: ReproduceConfig, *items: str) -> str:
-    """What makes these items."""
-    return study.command("reproduce", replace(config, items=items)).replace("--items ", "", 1)
+def command(config: ReproduceConfig, item: str) -> str:
+    """The command that makes this item."""
+    return study.command("reproduce", replace(config, items=(item,))).replace("--items ", "", 1)
 
 
-def _was_made(path: Path) -> bool:
-    """Is this a section with results? Every item that may be left out is made from runs, and names them."""
+def _has_results(path: Path) -> bool:
+    """Is this a section with results? It names its runs, as every section of an item with recordings does."""
     try:
         return "runs" in from_json(path.read_text()).settings
     except (OSError, ValueError, TypeError):
         return False
 
 
-def _settings(needed: Sequence[Planned]) -> dict[str, Any]:
-    """What all runs have in common, without what their data does not have, and their names."""
-    if not needed:
+def _settings(planned: Sequence[PlannedRun]) -> dict[str, Any]:
+    """The settings that all runs share and their data uses, and the names of the runs."""
+    if not planned:
         return {}
-    each, data = [folder.identity(run.config) for run in needed], needed[0].config.dataset
+    first, *others = [folder.identity(run.config) for run in planned]
+    data = planned[0].config.dataset
     shared = {
         name: value
-        for name, value in each[0].items()
-        if all(other[name] == value for other in each) and data in check_settings.USED_BY.get(name, (data,))
+        for name, value in first.items()
+        if all(other[name] == value for other in others) and data in check_settings.USED_BY.get(name, (data,))
     }
-    return {**shared, "runs": [run.name for run in needed]}
+    return {**shared, "runs": [run.name for run in planned]}
 
 
 def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
+    """Refuse a folder of another scale or precision. Write config.json to a new one."""
     path, mine = out / "config.json", {"scale": scale.name, "precision": config.precision}
     if path.exists():
         folder.check_same(str(out), folder.read_config(out), mine)
     else:
-        about_all = {"format": folder.FORMAT, "kind": "reproduce", **mine, **folder.provenance()}
-        files.write_atomically(path, json.dumps(about_all, indent=1) + "\n")
+        about = {"format": folder.FORMAT, "kind": "reproduce", **mine, **folder.provenance()}
+        files.write_atomically(path, json.dumps(about, indent=1) + "\n")
+
+
+# --------------------
+# Runs that are prepared and compiled by other threads.
+
+
+Ready = Run | FinishedRun | DivergedRun
+TURN = 0.0005  # seconds until a thread hands Python over: a tenth of the default, because training needs it often
+AHEAD = 12  # number of runs that are prepared ahead, so that compilers are never idle
+
+
+def ready(
+    planned: Sequence[PlannedRun], make: Callable[[PlannedRun], Ready], is_over: Callable[[str], bool]
+) -> Iterator[tuple[PlannedRun, Ready]]:
+    """Yield each run when it is ready to train. A run with a search waits until all its trials are over."""
+    waiting, begun = deque(planned), dict[Future[Ready], PlannedRun]()
+    threads = min(3, 1 + (os.cpu_count() or 1) // 4)  # more would wait for each other: half of their work is Python's
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN)
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while waiting or begun:
+                while waiting and len(begun) < AHEAD and all(map(is_over, waiting[0].search)):
+                    run = waiting.popleft()
+                    begun[pool.submit(_compiled, make, run)] = run
+                wait(begun, return_when=FIRST_COMPLETED)
+                done = next(each for each in begun if each.done())
+                yield begun.pop(done), done.result()
+        finally:
+            sys.setswitchinterval(before)
+            for each in begun:
+                each.cancel()
+            for each in begun:  # close the folders that are open
+                with suppress(BaseException):
+                    made = None if each.cancelled() else each.result()
+                    if isinstance(made, Run):
+                        made.folder.close()
+
+
+def _compiled(make: Callable[[PlannedRun], Ready], planned: PlannedRun) -> Ready:
+    made = make(planned)
+    if isinstance(made, Run):
+        try:
+            made.compile()
+        except BaseException:
+            made.folder.close()
+            raise
+    return made

@@ -116,9 +116,14 @@ def write_section(config: AlignConfig, result: Result) -> Section:
     return study.write_section(section, "align", config, result.seconds, result.folder)
 
 
+def flat(values: np.ndarray) -> np.ndarray:
+    """Numbers per layer [K, S, L] as a row for each evaluation and network [K · S, L], output layer first."""
+    return values[:, :, ::-1].reshape(-1, values.shape[2])
+
+
 def kernels(found: Along) -> np.ndarray:
-    """The cosines of all kernels [K, S, L], output layer first."""
-    return found.cosine[:, :, ::-1, 0]
+    """The kernel cosines [K · S, L] of all evaluations and networks, output layer first."""
+    return flat(found.cosine[..., 0])
 
 
 def layer_names(found: Alignments) -> list[str]:
@@ -134,7 +139,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
     def bars(title: str, y: str, values: Callable[[Along], np.ndarray], limits: Any = None) -> Bars:
         drawn = []
         for rule, each in found.items():
-            rows = values(each)[:, :, ::-1].reshape(-1, len(names))
+            rows = flat(values(each))
             drawn.append(Bar(name=rule, values=words.mean(rows, 0).tolist(), spread=words.std(rows, 0).tolist()))
         return Bars(title=title, y=y, groups=names, bars=drawn, y_range=limits)
 
@@ -163,7 +168,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
         Figure(
             name="over-training",
             caption=f"Cosine of the kernels along training, per layer; mean ± σ over networks. {data}",
-            panels=[lines(name, "cosine", lambda a, i=i: kernels(a)[:, :, i]) for i, name in enumerate(names)],
+            panels=[lines(name, "cosine", lambda a, i=i: a.cosine[:, :, -1 - i, 0]) for i, name in enumerate(names)],
         ),
     ]
 
@@ -171,8 +176,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
 def table(found: Alignments) -> Table:
     """The cosines of the kernels and of the whole model."""
     rows = [
-        [rule, *map(words.mean_text, [*np.moveaxis(kernels(each), 2, 0), each.model, each.model_size])]
-        for rule, each in found.items()
+        [rule, *map(words.mean_text, [*kernels(each).T, each.model, each.model_size])] for rule, each in found.items()
     ]
     return Table(
         name="cosines",
