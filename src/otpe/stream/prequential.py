@@ -1,4 +1,11 @@
-"""What was predicted, held against what was right, along a stream that never ends."""
+"""Predict, then learn: every step of a stream is a test before it is a lesson.
+
+    score = evaluate(learner, steps, window=1000)
+    score.accuracy, score.window_accuracy      # over all steps, and over the last 1,000 steps with a label
+    score.curve                                # both along the stream
+
+The prediction at a step is the class with the highest score. If all scores are zero it is −1, which is always wrong.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,84 +21,84 @@ if TYPE_CHECKING:
     from otpe.stream.learner import Learned, StreamLearner
 
 
-FORMATS = (1, 2)  # of a state, that can be read; the last one is written
-TABLE = 1000  # classes, up to which there is a table of all confusions
+FORMATS = (1, 2)  # of a saved state. The last one is written, all can be read
+TABLE = 1000  # the most classes for which there is a table of all confusions
 NUMBERS = ("steps", "labelled", "right", "sequences", "sequences_right", "_stride", "_decision", "_label")
 ARRAYS = ("seen_of", "right_of", "_ring")
 
 
 class Curve(NamedTuple):
-    """How accuracy went, at no more than so many points."""
+    """Accuracy along the stream at a limited number P of points."""
 
-    steps: np.ndarray  # [P] of the stream until then, with a label or without
-    labelled: np.ndarray  # [P] of them, those with one
-    accuracy: np.ndarray  # [P] over all of those
+    steps: np.ndarray  # [P] number of steps until then, with a label or without
+    labelled: np.ndarray  # [P] number of steps with a label
+    accuracy: np.ndarray  # [P] over all steps with a label
     window: np.ndarray  # [P] over the last of them
 
 
 class Prequential:
-    """Accuracy of what was predicted before it was learned, in memory that does not grow.
+    """Accuracy of predictions that were made before learning, in memory that does not grow.
 
     Args:
-      classes: how many.
-      window: labelled steps that the sliding accuracy looks back on.
-      points: the most that the curve has: whenever it is full, every second one goes.
+      classes: number of classes.
+      window: number of labelled steps of the sliding accuracy.
+      points: the most points of the curve. When it is full, every second point is removed.
     """
 
     def __init__(self, classes: int, window: int = 1000, points: int = 2000) -> None:
         self.classes, self.window = check.count("classes", classes), check.count("window", window)
         self.points = check.count("points", points)
         memory.check_fits("a score", 16 * classes + 8 * window, {"classes": classes, "window": window}, memory.host())
-        self.steps = 0  # of the stream
-        self.labelled = 0
-        self.right = 0
-        self.seen_of = np.zeros(classes, np.int64)  # labelled steps of each class
+        self.steps = 0  # all steps
+        self.labelled = 0  # steps with a label
+        self.right = 0  # steps with the right prediction
+        self.seen_of = np.zeros(classes, np.int64)  # steps with a label, by class
         self.right_of = np.zeros(classes, np.int64)
-        self.sequences = 0  # that are over, and had a label
+        self.sequences = 0  # complete sequences with a label
         self.sequences_right = 0
         self._ring = np.full((2, window), NO_LABEL, np.int32)  # predictions and labels of the window
-        self._window_right = 0  # of them
+        self._window_right = 0
         self._curve: list[tuple[int, int, float, float]] = []
-        self._stride = 1  # labelled steps to a point
+        self._stride = 1  # labelled steps per point
         self._endings: deque[bool] = deque(maxlen=window)  # of the last sequences: was the decision right?
-        self._decision = self._label = NO_LABEL  # of the sequence that is running: the last of each
+        self._decision = self._label = NO_LABEL  # the last prediction and the last label of the present sequence
 
     @property
     def accuracy(self) -> float:
-        """Share of all labelled steps. NaN before the first."""
+        """Share of right predictions in all labelled steps. NaN before the first."""
         return _share(self.right, self.labelled)
 
     @property
     def window_accuracy(self) -> float:
-        """Share of the last `window` labelled steps."""
+        """Share of right predictions in the last `window` labelled steps."""
         return _share(self._window_right, min(self.labelled, self.window))
 
     @property
     def sequence_accuracy(self) -> float:
-        """Share of the sequences in which the prediction at their last step was right."""
+        """Share of sequences with a right prediction at the last step."""
         return _share(self.sequences_right, self.sequences)
 
     @property
     def window_sequence_accuracy(self) -> float:
-        """Share of the last `window` sequences."""
+        """The same for the last `window` sequences."""
         return _share(sum(self._endings), len(self._endings))
 
     @property
     def confusion(self) -> np.ndarray:
-        """How often each label [classes] got each prediction [classes + 1] in the window; last column: silence."""
+        """How often each label [classes] got each prediction [classes + 1] in the window. The last column is silence."""
         if self.classes > TABLE:
             raise ValueError(
                 f"classes is {self.classes:,}, and a table of all confusions is made for at most {TABLE:,}. Use"
                 " confusions(), which lists the most frequent ones."
             )
         table = np.zeros((self.classes, self.classes + 1), np.int64)
-        predicted, labels = self._window()
-        np.add.at(table, (labels, predicted), 1)  # −1: the last column
+        predicted, labels = self._in_window()
+        np.add.at(table, (labels, predicted), 1)  # prediction −1 is the last column
         return table
 
     def confusions(self, most: int = 10) -> list[tuple[int, int, int]]:
-        """The most frequent wrong predictions in the window: label, prediction (−1: silence), and how often."""
-        pairs = np.stack(self._window(), 1)
+        """Return the most frequent wrong predictions in the window: label, prediction (−1: silence), and how often."""
+        pairs = np.stack(self._in_window(), 1)
         found, counts = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[: check.count("most", most)]
         rows = np.column_stack([found[:, 1], found[:, 0], counts])[order]
@@ -99,7 +106,7 @@ class Prequential:
 
     @property
     def curve(self) -> Curve:
-        """With the present as its last point."""
+        """The curve until now. Its last point is the present."""
         rows = list(self._curve)
         if self.labelled % self._stride:
             rows.append(self._point(self.steps))
@@ -107,24 +114,24 @@ class Prequential:
         return Curve(np.array(steps, np.int64), np.array(labelled, np.int64), np.array(accuracy), np.array(window))
 
     def add(self, predicted: int, label: int) -> None:
-        """One step: what was predicted, −1 for silence, and its label, −1 for none."""
+        """Add one step: its prediction (−1: silence) and its label (−1: none)."""
         self.add_many([predicted], [label])
 
     def add_many(self, predicted: Any, labels: Any) -> None:
-        """Steps in the order of time, [T] each."""
-        predicted, labels = _numbers("predicted", predicted, self.classes), _numbers("labels", labels, self.classes)
+        """Add steps in the order of time: predictions [T] and labels [T]."""
+        predicted, labels = _checked("predicted", predicted, self.classes), _checked("labels", labels, self.classes)
         if predicted.shape != labels.shape:
             raise ValueError(
                 f"predicted has {predicted.size} entries and labels has {labels.size}, expected as many: one per step."
             )
         places = np.flatnonzero(labels != NO_LABEL)
         at = 0
-        while at < places.size:
+        while at < places.size:  # up to the next point of the curve, and at most one window
             to_point = self._stride - self.labelled % self._stride
             some = places[at : at + min(to_point, self.window)]
-            self._take(predicted[some], labels[some])
+            self._count(predicted[some], labels[some])
             if self.labelled % self._stride == 0:
-                self._mark(self.steps + int(some[-1]) + 1)
+                self._add_point(self.steps + int(some[-1]) + 1)
             at += some.size
         if labels.size:
             self.steps += labels.size
@@ -132,7 +139,7 @@ class Prequential:
             self._label = int(labels[places[-1]]) if places.size else self._label
 
     def reset(self) -> None:
-        """A sequence is over: its decision is what was predicted last, held against its last label, if it had any."""
+        """End a sequence. If it had labels, compare its last prediction with the last label."""
         if self._label != NO_LABEL:
             right = self._decision == self._label
             self.sequences, self.sequences_right = self.sequences + 1, self.sequences_right + right
@@ -140,7 +147,7 @@ class Prequential:
         self._decision = self._label = NO_LABEL
 
     def parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All of it: what is small, as plain JSON, and the arrays."""
+        """Return the state in two parts: numbers as plain JSON, and arrays."""
         about = {
             "format": FORMATS[-1],
             "settings": {"classes": self.classes, "window": self.window, "points": self.points},
@@ -152,49 +159,50 @@ class Prequential:
         return about, arrays | {"endings": np.array(self._endings, bool)}
 
     def state(self) -> dict[str, Any]:
-        """All of it as plain JSON."""
+        """Return the state as plain JSON."""
         about, arrays = self.parts()
         return about | {"arrays": {name: array.tolist() for name, array in arrays.items()}}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Prequential":
-        """What `state` gave, and what goes on as if nothing had happened. Its arrays may be numpy's."""
+        """Return the score with the state that `state` returned. Its arrays may be numpy arrays."""
         if not isinstance(state, dict) or state.get("format") not in FORMATS:
             given = state.get("format") if isinstance(state, dict) else type(state).__name__
             raise ValueError(f"state has the format {given!r}, expected {FORMATS[-1]}: what Prequential.state() gave.")
-        made, arrays = cls(**state["settings"]), state["arrays"]
+        score, arrays = cls(**state["settings"]), state["arrays"]
         for name in NUMBERS:
-            setattr(made, name, state["numbers"][name])
+            setattr(score, name, state["numbers"][name])
         for name in ARRAYS:
-            getattr(made, name)[...] = arrays[name]
+            getattr(score, name)[...] = arrays[name]
         if state["format"] == 1:
-            made._curve = [tuple(row) for row in state["curve"]]
-            made._endings.extend(map(bool, state["endings"]))
+            rows, endings = state["curve"], state["endings"]
         else:
             at, shares = (np.asarray(arrays[name]).tolist() for name in ("curve_at", "curve"))
-            made._curve = [(*numbers, *values) for numbers, values in zip(at, shares, strict=True)]
-            made._endings.extend(map(bool, arrays["endings"]))
-        predicted, labels = made._window()
-        made._window_right = int((predicted == labels).sum())
-        return made
+            rows, endings = ((*a, *b) for a, b in zip(at, shares, strict=True)), arrays["endings"]
+        score._curve = [tuple(row) for row in rows]
+        score._endings.extend(map(bool, endings))
+        predicted, labels = score._in_window()
+        score._window_right = int((predicted == labels).sum())
+        return score
 
-    def _window(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions and labels."""
+    def _in_window(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the predictions and labels of the window."""
         return tuple(self._ring[:, self._ring[1] != NO_LABEL])
 
-    def _take(self, predicted: np.ndarray, labels: np.ndarray) -> None:
-        """As many as the window holds, at most."""
+    def _count(self, predicted: np.ndarray, labels: np.ndarray) -> None:
+        """Count labelled steps, at most as many as the window has."""
         right = predicted == labels
         self.right += int(right.sum())
         np.add.at(self.seen_of, labels, 1)
         np.add.at(self.right_of, labels[right], 1)
         places = (self.labelled + np.arange(labels.size)) % self.window
-        gone, known = self._ring[:, places]
-        self._window_right += int(right.sum()) - int(((gone == known) & (known != NO_LABEL)).sum())
+        old_predicted, old_labels = self._ring[:, places]
+        old_right = (old_predicted == old_labels) & (old_labels != NO_LABEL)
+        self._window_right += int(right.sum()) - int(old_right.sum())
         self._ring[:, places] = predicted, labels
         self.labelled += labels.size
 
-    def _mark(self, steps: int) -> None:
+    def _add_point(self, steps: int) -> None:
         self._curve.append(self._point(steps))
         if len(self._curve) == self.points:
             self._stride *= 2
@@ -208,8 +216,8 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else float("nan")
 
 
-def _numbers(what: str, given: Any, classes: int) -> np.ndarray:
-    """Classes [T], −1 for none."""
+def _checked(what: str, given: Any, classes: int) -> np.ndarray:
+    """Return classes [T], where −1 means none."""
     found = np.asarray(given)
     if found.ndim != 1 or not (found.dtype.kind in "iu" or not found.size):
         raise TypeError(f"{what} is {found.dtype} {list(found.shape)}, expected a row of whole numbers, one per step.")
@@ -218,26 +226,12 @@ def _numbers(what: str, given: Any, classes: int) -> np.ndarray:
     return found.astype(np.int32)
 
 
-# --------------------
-# Predict, then learn: every step of a stream is a test before it is a lesson.
-#
-#     score = evaluate(learner, steps, window=1000)
-#     score.accuracy, score.window_accuracy      # whole, and over the last 1,000 steps with a label
-#     score.curve                                # how they came about
-#
-# The prediction at a step is the class with the highest score, and −1, which is always wrong, where all of them are
-# zero.
-
-
-__all__ = ["Block", "Curve", "Prequential", "blocks", "decide", "evaluate"]
-
-
 class Block(NamedTuple):
-    """Steps that a learner has taken at once."""
+    """Steps that a learner took in one call."""
 
     steps: list[Step]
     predicted: np.ndarray  # [T] before learning
-    told: "Learned"
+    learned: "Learned"
 
 
 def evaluate(
@@ -250,61 +244,62 @@ def evaluate(
     score: Prequential | None = None,
     on_step: Callable[[Step, int, np.ndarray], object] | None = None,
 ) -> Prequential:
-    """Predict, then learn, over all steps of a stream.
+    """Predict, then learn, at all steps of a stream. Returns the score.
 
     Args:
-      learner: goes on from where it is, and is reset where a step says so.
-      steps: any iterator of them, see `sources.py`.
-      window: labelled steps that the sliding accuracy looks back on.
-      block: steps that are waited for, and then taken at once. The numbers are the same; 1 for a live stream.
-      learn: False for one that only predicts.
-      score: one to go on with; its own window counts then.
-      on_step: is given every step, what was predicted, and the scores [classes].
+      learner: continues from its present state, and is reset where a step says so.
+      steps: any iterator of steps, see `sources.py`.
+      window: number of labelled steps of the sliding accuracy.
+      block: number of steps that are collected, and then taken in one call. The results are the same. Use 1 for a live
+        stream.
+      learn: False: only predict.
+      score: a score to continue, with its own window.
+      on_step: is called with every step, its prediction, and its scores [classes].
     """
     score = Prequential(learner.net.classes, window) if score is None else score
     for taken in blocks(learner, steps, score, size=block, learn=learn):
         if on_step is not None:
-            for step, predicted, scores in zip(taken.steps, taken.predicted.tolist(), taken.told.scores, strict=True):
-                on_step(step, predicted, scores)
+            for each in zip(taken.steps, taken.predicted.tolist(), taken.learned.scores, strict=True):
+                on_step(*each)
     return score
 
 
 def blocks(
     learner: "StreamLearner", steps: Iterable[Step], score: Prequential, *, size: int = 64, learn: bool = True
 ) -> Iterator[Block]:
-    """The same block by block. Between two of them learner and score have seen the same steps, and may be saved."""
-    for some in _gathered(steps, check.count("block", size)):
+    """Do the same block by block. Between two blocks, learner and score have seen the same steps, and can be saved."""
+    for some in _grouped(steps, check.count("block", size)):
         if some[0].reset:
             learner.reset()
             score.reset()
         xs, labels = np.stack([step.x for step in some]), np.array([step.label for step in some])
-        told = learner.learn_many(xs, labels) if learn else learner.observe_many(xs)
-        predicted = decide(told.scores)
+        learned = learner.learn_many(xs, labels) if learn else learner.observe_many(xs)
+        predicted = decide(learned.scores)
         score.add_many(predicted, labels)
-        yield Block(some, predicted, told)
+        yield Block(some, predicted, learned)
     score.reset()
 
 
 def decide(scores: np.ndarray) -> np.ndarray:
-    """The class with the highest score, [T, classes] -> [T]; −1 where none has any."""
+    """Return the class with the highest score, [T, classes] -> [T], or −1 where all scores are zero."""
     return np.where(scores.max(-1) > 0, scores.argmax(-1), -1)
 
 
-def _gathered(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """As many steps of one sequence, or fewer at its end. What came before an error is not lost."""
-    some: list[Step] = []
+def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
+    """Return groups of steps of the same sequence. Steps before an error still come."""
+    group: list[Step] = []
     try:
         for step in steps:
-            if some and step.reset:
-                yield some
-                some = []
-            some.append(step)
-            if len(some) == size:
-                yield some
-                some = []
+            if group and step.reset:
+                yield group
+                group = []
+            group.append(step)
+            if len(group) == size:
+                yield group
+                group = []
     except Exception:
-        if some:
-            yield some
+        if group:
+            yield group
         raise
-    if some:
-        yield some
+    if group:
+        yield group

@@ -39,10 +39,10 @@ class Meter:
         self._measured: deque[np.ndarray] = deque([] if state is None else state, maxlen=BLOCKS)
 
     def add(self, block: Block, seconds: float) -> None:
-        losses, now = block.told.losses, time.perf_counter()
+        losses, now = block.learned.losses, time.perf_counter()
         losses = losses[~np.isnan(losses)]
         of_block = [len(block.steps), losses.sum(dtype=float), losses.size]
-        self._measured.append(np.append(of_block, block.told.rates.sum(0, dtype=float)))
+        self._measured.append(np.append(of_block, block.learned.rates.sum(0, dtype=float)))
         self._timed.append(_Timed(now, len(block.steps), seconds))
         while now - self._timed[0].at > SECONDS:
             self._timed.popleft()

@@ -1,16 +1,16 @@
-"""Worlds that change under a learner: classes that swap their meaning, sensors that die or shift, a class that is new.
+"""Worlds that change: classes swap their meaning, sensors die or shift, a class is new.
 
     steps = worlds.samples(otpe.datasets.randman("time"), seed=0)                 # an endless stream
     steps = worlds.changing(steps, worlds.Swap(at=50_000, classes=(0, 1)), worlds.Die(at=100_000, share=0.3))
 
-A stream is any iterator of steps, so recorded files change in the same way: `changing(sources.recordings(...), ...)`.
-All is decided by seeds: the same stream twice is the same stream.
+Any iterator of steps can change in this way, also recorded files: `changing(sources.recordings(...), ...)`. Seeds decide
+everything, so the same call always gives the same stream.
 
-Steps are counted as they come out of the changed stream. Sensors change at that very step. Classes change with the next
-sample: where a sequence begins, or where the label is another one than at the step before.
+`at` counts the steps of the changed stream. Sensors change at exactly that step. Classes change with the next sample:
+where a sequence begins, or where the label differs from that of the step before.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -27,7 +27,7 @@ LATEST = 2**63  # steps
 
 @dataclass(frozen=True)
 class Swap:
-    """From step `at` on, samples of one class have the label of the next of these, those of the last the first's."""
+    """From step `at` on, each of these classes gets the label of the next one, and the last gets that of the first."""
 
     at: int
     classes: tuple[int, ...]
@@ -40,7 +40,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class Die:
-    """From step `at` on, these units never spike again: a share of all of them, drawn by the seed, and those named."""
+    """From step `at` on, these units never spike: a share of all units, drawn by the seed, and the given units."""
 
     at: int
     share: float = 0.0
@@ -53,13 +53,13 @@ class Die:
         return step._replace(x=x)
 
     def dead(self, units: int) -> np.ndarray:
-        """Which of so many."""
+        """Return the numbers of the dead units, given the number of all units."""
         return _dead(self, units)
 
 
 @dataclass(frozen=True)
 class Shift:
-    """From step `at` on, every unit stands where the one `by` places before it stood: a sensor that was moved."""
+    """From step `at` on, the spikes of each unit come `by` units further on: a sensor was moved."""
 
     at: int
     by: int
@@ -70,7 +70,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Appear:
-    """Before step `at`, there is nothing of this class, as it is called before any swap: its samples are left out."""
+    """Before step `at`, samples of this class (its name before any swap) are left out."""
 
     at: int
     label: int
@@ -80,7 +80,7 @@ Change = Swap | Die | Shift | Appear
 
 
 def samples(data: Dataset, seed: int = 0, block: int = 64) -> Iterator[Step]:
-    """Sample after sample, for ever, each a sequence of its own; drawn in blocks."""
+    """Return the steps of one sample after another, without end. Each is a sequence. They are drawn in blocks."""
     seed, block = check.whole("seed", seed, 2**32), check.count("block", block)
     given = {"time_steps": data.steps, "units": data.units, "block": block}
     memory.check_fits("the samples that are drawn at once", 4 * block * data.steps * data.units, given, memory.host())
@@ -99,14 +99,14 @@ def _samples(data: Dataset, seed: int, block: int) -> Iterator[Step]:
 
 
 def changing(steps: Iterable[Step], *changes: Change) -> Iterator[Step]:
-    """The stream with these changes, the earlier ones first."""
+    """Return the stream with these changes, applied in the order of their steps."""
     for change in changes:
         _check(change)
     return _changing(steps, sorted(changes, key=lambda change: change.at))
 
 
 def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step]:
-    taken = began = 0  # steps until now, and until the present sample
+    taken = began = 0  # number of steps so far, and before the present sample
     label, reset = NO_LABEL, False
     for step in steps:
         if step.reset or step.label != label:
@@ -114,7 +114,10 @@ def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step
         label, reset = step.label, reset or step.reset
         if any(isinstance(change, Appear) and change.label == label and change.at > began for change in changes):
             continue
-        step, reset = step._replace(reset=reset), False  # a sequence whose first steps were left out begins here
+        step, reset = (
+            step._replace(reset=reset),
+            False,
+        )  # if the first steps of a sequence were left out, it begins here
         for change in changes:
             since = began if isinstance(change, Swap) else taken
             if change.at <= since and not isinstance(change, Appear):
@@ -123,14 +126,14 @@ def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step
         yield step
 
 
-@lru_cache(maxsize=64)  # every step asks
+@lru_cache(maxsize=64)  # it is called at every step
 def _dead(change: Die, units: int) -> np.ndarray:
     drawn = np.random.default_rng(change.seed).permutation(units)[: round(change.share * units)]
     if change.units and max(change.units) >= units:
         raise ValueError(f"units has {max(change.units)}, expected 0 to {units - 1}: the stream has {units} units.")
-    found = np.union1d(drawn, change.units).astype(int)
-    found.flags.writeable = False
-    return found
+    dead = np.union1d(drawn, change.units).astype(int)
+    dead.flags.writeable = False
+    return dead
 
 
 def _check(change: Change) -> None:
@@ -158,8 +161,7 @@ def _check(change: Change) -> None:
             check.whole("label", label, LATEST)
 
 
-# --------------------
-# Changes of a world in words, as the command line has them: swap@50000:0,1.
+# Changes as text, for the command line: swap@50000:0,1
 
 
 EXAMPLES = {
@@ -168,36 +170,34 @@ EXAMPLES = {
     "shift": "shift@50000:5, by how many places units shift at this step",
     "appear": "appear@50000:9, a class of which nothing comes before this step",
 }
+MAKERS: dict[str, Callable[[int, str, int], Change]] = {  # of the step, the text after it, and a seed
+    "swap": lambda at, text, _: Swap(at, tuple(map(int, text.split(",")))),
+    "die": lambda at, text, seed: Die(at, share=float(text), seed=seed),
+    "shift": lambda at, text, _: Shift(at, int(text)),
+    "appear": lambda at, text, _: Appear(at, int(text)),
+}
 
 
 def parsed_change(texts: Iterable[str], *, classes: int, seed: int) -> tuple[Change, ...]:
-    """In the order given. Whether a change makes sense by itself, `worlds.changing` asks."""
-    found = tuple(_one(text, classes, seed) for text in texts)
-    if len({change.label for change in found if isinstance(change, Appear) and change.at > 0}) == classes:
+    """Return the changes in the same order. `changing` checks each change by itself."""
+    changes = tuple(_parsed(text, classes, seed) for text in texts)
+    if len({change.label for change in changes if isinstance(change, Appear) and change.at > 0}) == classes:
         raise ValueError(
             f"changes let all of the {classes} classes appear later, so that nothing would ever come. Leave one out."
         )
-    return found
+    return changes
 
 
-def _one(text: str, classes: int, seed: int) -> Change:
-    what, _, rest = text.partition("@")
-    check.one_of("change", what, EXAMPLES)
-    at, _, how = rest.partition(":")
+def _parsed(text: str, classes: int, seed: int) -> Change:
+    kind, _, rest = text.partition("@")
+    check.one_of("change", kind, EXAMPLES)
+    at, _, details = rest.partition(":")
     try:
-        change = _made(what, int(at), how, seed)
+        change = MAKERS[kind](int(at), details, seed)
     except ValueError:
-        raise ValueError(f"change is {text!r}, expected such as {EXAMPLES[what]}.") from None
-    named = change.classes if isinstance(change, Swap) else (change.label,) if isinstance(change, Appear) else ()
-    for label in named:
+        raise ValueError(f"change is {text!r}, expected such as {EXAMPLES[kind]}.") from None
+    labels = change.classes if isinstance(change, Swap) else (change.label,) if isinstance(change, Appear) else ()
+    for label in labels:
         if not 0 <= label < classes:
             raise ValueError(f"change is {text!r}, but there is no class {label}: they run from 0 to {classes - 1}.")
     return change
-
-
-def _made(what: str, at: int, how: str, seed: int) -> Change:
-    if what == "swap":
-        return Swap(at, tuple(map(int, how.split(","))))
-    if what == "die":
-        return Die(at, share=float(how), seed=seed)
-    return Shift(at, int(how)) if what == "shift" else Appear(at, int(how))

@@ -179,7 +179,7 @@ class Live:
 
     def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
         """A block of steps was taken, in that time."""
-        steps, told, last = block.steps[-self.length :], block.told, slice(-self.length, None)
+        steps, told, last = block.steps[-self.length :], block.learned, slice(-self.length, None)
         x = np.concatenate([step.x.reshape(1, -1) for step in steps]) != 0
         given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
         if given != [want[0], len(want) - 1, want[-1]]:
