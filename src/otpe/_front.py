@@ -29,7 +29,7 @@ from otpe.rulebook import Approx, Bptt, Ostl, Otpe, Ottt, Rtrl, Rule, rule, rule
 from otpe.storage import load_network, save
 from otpe.stream.learner import Learned, StreamLearner
 from otpe.surrogates import arctan, fast_sigmoid, gaussian, spike, superspike, triangular
-from otpe.training import gradients, online_pass
+from otpe.training import Optimizer, gradients, online_pass
 
 __all__ = [
     "LIF",
@@ -50,6 +50,7 @@ __all__ = [
     "LinearMap",
     "Loss",
     "Network",
+    "Optimizer",
     "Ostl",
     "Otpe",
     "Ottt",

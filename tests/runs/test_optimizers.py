@@ -12,16 +12,16 @@ import otpe
 from otpe import tensors
 from otpe.datasets import from_arrays
 from otpe.lab.runs import checkpoint
-from otpe.lab.runs.optimizers import OPTIMIZERS, SCHEDULES, Schedule, optimizer
 from otpe.testing import relative_error, scenario
 from otpe.training import gradients
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import interned
+from otpe.training.optimizer import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 
 
 def rates(**settings):
     """Record the learning rate of every mini-batch of a run."""
     config = replace(TINY, learning_rate=0.5, **settings)
-    _, schedule = optimizer(config)
+    schedule = Optimizer.of(config).scheduled()
     return np.array([config.learning_rate * schedule(step) for step in range(config.steps)])
 
 
@@ -43,6 +43,10 @@ def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     np.testing.assert_allclose(learning_rates[warmup:], 0.5 * share, rtol=1e-5)
 
 
+def paced(config):
+    return Optimizer.of(config).paced()
+
+
 def two_steps(optimizer, case, rate=None):
     params, state = case.params, optimizer.init(case.params)
     state = state if rate is None else state._replace(rate=np.float64(rate))
@@ -57,19 +61,19 @@ def two_steps(optimizer, case, rate=None):
 def test_every_optimizer_learns(name):
     case = scenario((4, 5, 3), steps=5)
     config = replace(TINY, optimizer=name, learning_rate=1e-3)
-    params = two_steps(optimizer(config)[0], case, config.learning_rate)
+    params = two_steps(paced(config), case, config.learning_rate)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
-    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(config)[0]), "it compiles once"
-    assert ByValue(optimizer(config)[0]) == ByValue(optimizer(replace(config, learning_rate=2e-3))[0]), "for all rates"
+    assert paced(config) == paced(replace(config)), "it compiles once"
+    assert paced(config) == paced(replace(config, learning_rate=2e-3, schedule="linear", warmup=2)), "for all rates"
     other = replace(config, optimizer="sgd" if name == "adam" else "adam")
-    assert ByValue(optimizer(config)[0]) != ByValue(optimizer(other)[0])
+    assert interned(paced(config), params) != interned(paced(other), params)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_learning_rate_in_the_state_equals_one_given_to_optax(name):
     case, config = scenario((4, 5, 3), steps=5), replace(TINY, optimizer=name)
-    ours, theirs = two_steps(optimizer(config)[0], case, 0.03), two_steps(OPTIMIZERS[name].make(0.03), case)
+    ours, theirs = two_steps(paced(config), case, 0.03), two_steps(OPTIMIZERS[name][0](0.03), case)
     assert relative_error(ours, theirs) == 0
 
 
@@ -84,9 +88,7 @@ MEANS = {
 @pytest.mark.parametrize("what", MEANS)
 def test_optimizer_settings_mean_the_same_as_in_optax(what):
     case, (settings, expected) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert (
-        relative_error(two_steps(optimizer(replace(TINY, **settings))[0], case, 0.03), two_steps(expected, case)) == 0
-    )
+    assert relative_error(two_steps(paced(replace(TINY, **settings)), case, 0.03), two_steps(expected, case)) == 0
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])

@@ -4,7 +4,6 @@ learner.py         `otpe.StreamLearner`
 cell.py            its state on the device, replaced as a whole
 programs.py        the programs that run on the device
 inputs.py          checks of its input; steps that wait for their label
-described.py       optimizers as plain JSON, for saved learners
 
 time_steps.py      events to time steps, and what to do with unusable input
 event_lines.py     events from CSV and JSON lines

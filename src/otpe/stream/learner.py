@@ -10,6 +10,7 @@ and can be saved. Threads may share a learner: their calls wait for each other.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import inf, prod
 from pathlib import Path
 from threading import RLock
@@ -28,16 +29,17 @@ from otpe.networks import Network
 from otpe.rulebook import Rule, rules, stepper
 from otpe.rulebook import rule as named_rule
 from otpe.rulebook.named_rules import rule_and_loss
-from otpe.stream import described, inputs, programs
+from otpe.stream import inputs, programs
 from otpe.stream.cell import Cell, Program
 from otpe.stream.inputs import Waiting
 from otpe.stream.programs import NO_LABEL, Memory, ProgramSettings, StepOutput, at_rest, programs_for, start
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import interned, named
+from otpe.training.optimizer import Optimizer
 
 KIND = "streaming learner"
 FIELDS = {  # of a saved learner, with their types
-    "net": dict | None, "rule": str | None, "optimizer": list | None, "begins": bool, "settings": dict, "steps": int,
-    "labelled": int,
+    "net": dict | None, "rule": str | None, "optimizer": list | dict | None, "begins": bool, "settings": dict,
+    "steps": int, "labelled": int,
 }  # fmt: skip
 MORE = "more/"  # prefix of the arrays in a file that the caller of `save` added
 WAITING = "waiting/"  # prefix of the steps that wait for labels
@@ -81,7 +83,7 @@ class StreamLearner:
     Args:
       net: the network.
       rule: a rule that learns online, by name or as a composition of your own.
-      optimizer: any optax optimizer. The default is Adamax with learning rate 1e-3.
+      optimizer: an `otpe.Optimizer`, or any optax optimizer. The default is Adamax with learning rate 1e-3.
       seed: of the initial weights.
       params: initial weights instead, such as those of `otpe.train`. Finite numbers.
       loss: as in `otpe.gradients`. With "mse", or a function of your own, a label may be a row of real numbers, one per
@@ -102,7 +104,7 @@ class StreamLearner:
         self,
         net: Network,
         rule: str | Rule = "otpe",
-        optimizer: optax.GradientTransformation | None = None,
+        optimizer: optax.GradientTransformation | Optimizer | None = None,
         seed: int = 0,
         *,
         params: Any = None,
@@ -114,7 +116,7 @@ class StreamLearner:
         limit: float | None = None,
     ) -> None:
         programs.mark_jax_used()
-        optimizer = optax.adamax(1e-3) if optimizer is None else optimizer
+        optimizer = Optimizer() if optimizer is None else optimizer
         check.network(net)
         check.optimizer(optimizer)
         check.count("every", every, 2**31 - 1)
@@ -135,9 +137,9 @@ class StreamLearner:
         # Dense traces are fastest for a single stream, but not every map can have them.
         traces = "dense" if all(isinstance(layer, WeightRows) for layer in net.layers) else "auto"
         form = stepper(net, self.rule, traces=traces, loss=self.loss)
-        self._settings = ProgramSettings(
-            net, form, ByValue(optimizer), every, delay > 0, float(score_leak), float(decay), limit
-        )
+        self._optimizer = optimizer
+        chosen = interned(optimizer, jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32)))
+        self._settings = ProgramSettings(net, form, chosen, every, delay > 0, float(score_leak), float(decay), limit)
         programs.check_fits(self._settings)
         self._programs = programs_for(self._settings)
         if params is None:
@@ -284,7 +286,7 @@ class StreamLearner:
         about = more | {
             "net": storage.network_to_json(settings.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
-            "optimizer": described.optimizer(settings.optimizer.value),
+            "optimizer": _optimizer_to_json(named(self._optimizer, self._memory.params)),
             "begins": host.begins,
             "settings": {
                 "every": settings.every,
@@ -309,7 +311,7 @@ class StreamLearner:
         *,
         net: Network | None = None,
         rule: str | Rule | None = None,
-        optimizer: optax.GradientTransformation | None = None,
+        optimizer: optax.GradientTransformation | Optimizer | None = None,
         loss: LossChoice = None,
     ) -> "StreamLearner":
         """Return the learner that `save` wrote. Pass `net`, `rule`, `optimizer` or `loss` if they are your own."""
@@ -331,7 +333,7 @@ class StreamLearner:
             learner = cls(
                 storage.network_from_json(about["net"]) if net is None else net,
                 about["rule"] if rule is None else rule,
-                described.optimizer_of(about["optimizer"]) if optimizer is None else optimizer,
+                _optimizer_from_json(about["optimizer"]) if optimizer is None else optimizer,
                 loss=losses.Loss(**about["loss"]) if loss is None else loss,
                 **about["settings"],
             )
@@ -407,6 +409,17 @@ class StreamLearner:
 
 def _joined(parts: list[Learned]) -> Learned:
     return Learned(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def _optimizer_to_json(optimizer: Optimizer | None) -> list[Any] | dict[str, Any] | None:
+    """Return name and learning rate, as version 0.1 wrote it, or all fields if others are set."""
+    if optimizer is None or optimizer != Optimizer(optimizer.name, optimizer.learning_rate):
+        return None if optimizer is None else asdict(optimizer)
+    return [optimizer.name, optimizer.learning_rate]
+
+
+def _optimizer_from_json(found: list[Any] | dict[str, Any]) -> Optimizer:
+    return Optimizer(**found) if isinstance(found, dict) else Optimizer(*found)
 
 
 def _current_name(name: str) -> str:

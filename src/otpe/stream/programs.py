@@ -26,7 +26,7 @@ from otpe import scan
 from otpe.networks import Network, one_step
 from otpe.rulebook.rule import StepForm
 from otpe.stream.cell import Program, from_leaves
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import Interned
 
 NO_LABEL = -1  # the label of a step that is only observed
 
@@ -58,7 +58,7 @@ class ProgramSettings:
 
     net: Network
     form: StepForm
-    optimizer: ByValue
+    optimizer: Interned
     every: int  # labelled steps per update
     delayed: bool  # may labels come late, so that learning is behind the present?
     score_leak: float
@@ -129,7 +129,7 @@ def start(settings: ProgramSettings, params: Any) -> Memory:
     total = None if settings.every == 1 else (jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, params))
     memory = Memory(
         params=params,
-        opt_state=settings.optimizer.value.init(params),
+        opt_state=settings.optimizer.init(params),
         state=settings.form.init(1, jnp.float32),
         scores=jnp.zeros(settings.net.classes, jnp.float32),
         total=total,
@@ -226,8 +226,7 @@ def _update_by_mean(settings: ProgramSettings, memory: Memory) -> Memory:
 
 
 def _update(settings: ProgramSettings, memory: Memory, grads: Any, loss: Array) -> Memory:
-    update = optax.with_extra_args_support(settings.optimizer.value).update  # some optimizers use the loss
-    updates, opt_state = update(grads, memory.opt_state, memory.params, value=loss)
+    updates, opt_state = settings.optimizer.update(grads, memory.opt_state, memory.params, value=loss)
     params, limit = optax.apply_updates(memory.params, updates), settings.limit
     if settings.decay:
         params = jax.tree.map(lambda w: w * (1 - settings.decay), params)

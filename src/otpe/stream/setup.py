@@ -7,12 +7,12 @@ from typing import Any
 from otpe import check
 from otpe.lab.runs import build_network, check_settings, saved_weights
 from otpe.lab.runs import custom as owned
-from otpe.lab.runs.optimizers import OPTIMIZERS, check_optimizer
 from otpe.lab.settings import StreamConfig, TrainConfig
 from otpe.networks import Network
 from otpe.rulebook import rule as named_rule
 from otpe.stream.learner import StreamLearner
 from otpe.stream.sources import EVENTS, source_kind
+from otpe.training.optimizer import Optimizer
 
 SLOPE = 10.0  # of the fast sigmoid. The paper's 25 learns worse where every step makes an update
 WORDS = {
@@ -57,7 +57,7 @@ def checked(config: StreamConfig) -> None:
     check.whole("epochs", config.epochs, 2**31)
     named_rule(config.rule)
     shared = _as_train(config)
-    check_optimizer(shared)
+    Optimizer(config.optimizer, config.learning_rate)
     check_settings.check_loss(shared)
 
 
@@ -67,7 +67,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
     return StreamLearner(
         net,
         config.rule,
-        OPTIMIZERS[config.optimizer].make(config.learning_rate),
+        Optimizer(config.optimizer, config.learning_rate),
         config.seed,
         params=params,
         loss=owned.NONE.loss_of(config),

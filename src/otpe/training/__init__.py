@@ -1,6 +1,7 @@
-"""Gradients of a mini-batch, and online training on one."""
+"""Gradients of a mini-batch, online training on one, and optimizers by name."""
 
 from otpe.training.offline import gradients
 from otpe.training.online import online_pass
+from otpe.training.optimizer import Optimizer
 
-__all__ = ["gradients", "online_pass"]
+__all__ = ["Optimizer", "gradients", "online_pass"]

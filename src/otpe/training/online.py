@@ -18,7 +18,8 @@ from otpe.rulebook import Rule
 from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named_rules import rule_and_loss
 from otpe.rulebook.rule import StepForm
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import Interned, interned
+from otpe.training.optimizer import Optimizer
 
 SEGMENTS = 4  # more segments would save little time and compile longer
 
@@ -32,7 +33,7 @@ def online_pass(
     mask: ArrayLike | None = None,
     *,
     rule: str | Rule = "otpe",
-    optimizer: optax.GradientTransformation,
+    optimizer: optax.GradientTransformation | Optimizer,
     loss: LossChoice = None,
     every: int = 1,
     traces: TraceChoice = "auto",
@@ -48,7 +49,7 @@ def online_pass(
       mask: [T, B], true for the time steps that belong to a sample. The loss of a step is the mean over the samples
         that are still running. A step without such a sample makes no update.
       opt_state: what `optimizer.init(params)`, or the last pass, returned.
-      optimizer: any optax optimizer.
+      optimizer: any optax optimizer, or an `otpe.Optimizer`.
       every: number of time steps per update. An update uses the gradient of their mean loss. The steps left over at
         the end also make an update. If `every` is the number of time steps, there is one update, with the gradient of
         `otpe.gradients`.
@@ -68,17 +69,18 @@ def online_pass(
     check.optimizer(optimizer)
     check.flag("donate", donate)
     every = min(check.count("every", every), x.shape[0])
-    check.state(opt_state, jax.eval_shape(optimizer.init, params), "opt_state from optimizer.init(params)")
+    chosen_optimizer = interned(optimizer, params)
+    check.state(opt_state, chosen_optimizer.state, "opt_state from optimizer.init(params)")
     chosen_engine = engine(backend, precision, params)
     learn = _online_pass_in_place if donate else _online_pass
-    return learn(net, rule, loss, ByValue(optimizer), every, traces, chosen_engine, params, opt_state, x, y, running)
+    return learn(net, rule, loss, chosen_optimizer, every, traces, chosen_engine, params, opt_state, x, y, running)
 
 
 def _learn_online(
     net: Network,
     rule: Rule,
     loss: Loss,
-    optimizer: ByValue,
+    optimizer: Interned,
     every: int,
     traces: TraceChoice,
     engine: Engine,
@@ -89,7 +91,6 @@ def _learn_online(
     running: Array | None,
 ) -> tuple[Any, Any, Array]:
     (steps, batch), narrow = x.shape[:2], x.dtype.itemsize == 1
-    update = optax.with_extra_args_support(optimizer.value).update  # some optimizers need the loss
     step_form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=narrow, loss=loss, **vars(engine))
     timed = is_timed(y)
 
@@ -99,7 +100,7 @@ def _learn_online(
             group = jax.tree.map(lambda a: a[None], group)
         (params, opt_state, state), (_, _, group_running) = carry, group
         state, losses, mean, grads = _gradient(form, params, state, None if timed else y, *group)
-        updates, new_opt_state = update(grads, opt_state, params, value=mean)
+        updates, new_opt_state = optimizer.update(grads, opt_state, params, value=mean)
         learned = (optax.apply_updates(params, updates), new_opt_state)
         if group_running is not None:  # without running samples, momentum must not change the weights
             learned = jax.tree.map(partial(jnp.where, group_running.any()), learned, (params, opt_state))

@@ -1,75 +1,202 @@
-"""Optimizers that are equal if their settings are equal.
+"""Optimizers by name, and schedules of their learning rate."""
 
-An optax optimizer is a pair of closures. Two optimizers with the same settings are therefore not equal. If
-`optax.adamax(1e-3)` were a static argument and written inside a loop, JAX would compile again in every iteration.
-"""
+from collections.abc import Callable
+from dataclasses import KW_ONLY, asdict, dataclass, fields
+from functools import lru_cache
+from math import inf
+from typing import Any, Literal, NamedTuple
 
-from dataclasses import dataclass
-from functools import cached_property, partial
-from types import CellType, FunctionType
-from typing import Any
-
-import numpy as np
+import jax
+import jax.numpy as jnp
 import optax
+from jax import Array
+
+from otpe import check
+
+# Name → optax's function, and the settings that it takes besides the learning rate.
+OPTIMIZERS: dict[str, tuple[Callable[..., optax.GradientTransformation], tuple[str, ...]]] = {
+    "adamax": (optax.adamax, ()),
+    "adam": (optax.adam, ()),
+    "adamw": (optax.adamw, ("weight_decay",)),
+    "sgd": (optax.sgd, ("momentum",)),
+    "rmsprop": (optax.rmsprop, ("momentum",)),
+    "nadam": (optax.nadam, ()),
+    "nadamw": (optax.nadamw, ("weight_decay",)),
+    "radam": (optax.radam, ()),
+    "adabelief": (optax.adabelief, ()),
+    "adagrad": (optax.adagrad, ()),
+    "lamb": (optax.lamb, ("weight_decay",)),
+    "lion": (optax.lion, ("weight_decay",)),
+}
+SCHEDULES = ("constant", "linear", "cosine", "exponential")
+FINAL_RATE = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class ByValue:
-    """An optimizer that equals another if both come from optax or otpe and contain the same plain numbers.
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer of optax by name. Use it wherever `optimizer=` takes an optimizer of optax.
 
-    Any other content (an array, an object, a user's function) is equal only to itself.
+        optimizer = otpe.Optimizer("adamw", 1e-3, weight_decay=1e-4, schedule="cosine", steps=10_000)
+        opt_state = optimizer.init(params)
+
+    Optimizers with equal fields are equal and share their compiled programs. `dataclasses.asdict` gives plain JSON.
+
+    Args:
+      name: adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion.
+      learning_rate: the learning rate, before any schedule.
+      momentum: for sgd and rmsprop.
+      weight_decay: for adamw, nadamw, lamb and lion. The default is optax's.
+      clip: scale gradients down to this norm, over all layers together, where they are larger.
+      schedule: "constant", "linear", "cosine" or "exponential": how the learning rate falls from update to update. In
+        `otpe.train` it falls from mini-batch to mini-batch.
+      final_rate: the learning rate at the end of the schedule, as a share of `learning_rate`.
+      warmup: the number of updates over which the learning rate rises from 0 first.
+      steps: the number of updates until the final rate. In `otpe.train` it is the number of steps of the run.
     """
 
-    value: optax.GradientTransformation
+    name: str = "adamax"
+    learning_rate: float = 1e-3
+    _: KW_ONLY
+    momentum: float | None = None
+    weight_decay: float | None = None
+    clip: float | None = None
+    schedule: Literal["constant", "linear", "cosine", "exponential"] = "constant"
+    final_rate: float = FINAL_RATE
+    warmup: int = 0
+    steps: int | None = None
 
-    @cached_property
-    def key(self) -> Any:
-        return _key(self.value)
+    def __post_init__(self) -> None:
+        check.one_of("optimizer", self.name, OPTIMIZERS)
+        check.one_of("schedule", self.schedule, SCHEDULES)
+        positive = "a finite number above 0"
+        self._number("learning_rate", f"{positive}, such as 1e-3", lambda x: 0 < x < inf)
+        self._number("clip", positive, lambda x: 0 < x < inf)
+        self._number("final_rate", "a share from 0 to 1", lambda x: 0 <= x <= 1)
+        self._number("momentum", "a number from 0 on, below 1", lambda x: 0 <= x < 1)
+        self._number("weight_decay", "a number from 0 on, below inf", lambda x: 0 <= x < inf)
+        if self.schedule == "exponential" and self.final_rate == 0:
+            raise ValueError(
+                "final_rate is 0, which an exponential schedule never reaches. Use 0.01, or another schedule."
+            )
+        if self.schedule == "constant" and self.final_rate != FINAL_RATE:
+            raise ValueError(
+                f"final_rate is {self.final_rate}, but the schedule is constant. Choose linear, cosine or exponential,"
+                " or leave final_rate out."
+            )
+        if self.steps is not None:
+            check.count("steps", self.steps)
+        if check.whole("warmup", self.warmup, 2**31) >= (self.steps or inf):
+            raise ValueError(f"warmup is {self.warmup}, expected less than the {self.steps} steps of the run.")
+        for name in ("momentum", "weight_decay"):
+            if getattr(self, name) is not None and name not in OPTIMIZERS[self.name][1]:
+                able = ", ".join(other for other, (_, takes) in OPTIMIZERS.items() if name in takes)
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, but {self.name} has none. Leave it out, or use one of: {able}."
+                )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByValue) and self.key == other.key
+    def _number(self, name: str, expected: str, fits: Callable[[float], bool]) -> None:
+        if getattr(self, name) is not None:
+            object.__setattr__(self, name, check.number(name, getattr(self, name), expected, fits))
 
-    def __hash__(self) -> int:
-        return hash(self.key)
+    @classmethod
+    def of(cls, config: Any) -> "Optimizer":
+        """Return the optimizer that the settings of a run describe. Raises ValueError if they make no sense."""
+        options = {field.name: getattr(config, field.name) for field in fields(cls) if field.name != "name"}
+        return cls(config.optimizer, **options)
+
+    def settings(self) -> dict[str, Any]:
+        """The fields as the settings of a run, which has its own number of steps."""
+        options = asdict(self)
+        del options["steps"]
+        return {"optimizer": options.pop("name"), **options}
+
+    def init(self, params: Any) -> Any:
+        """The state before the first update, as of an optimizer of optax."""
+        return self.transformation().init(params)
+
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """The updates of the parameters for these gradients and the next state, as of an optimizer of optax."""
+        return self.transformation().update(updates, state, params, **extra)
+
+    def transformation(self) -> optax.GradientTransformationExtraArgs:
+        """The optimizer of optax. Always the same object for equal fields."""
+        return _transformation(self)
+
+    def scheduled(self) -> "Schedule":
+        """The schedule of the learning rate."""
+        if self.schedule == "constant" and not self.warmup:
+            return Schedule()
+        if self.schedule != "constant" and self.steps is None:
+            raise ValueError(
+                f"schedule is {self.schedule!r}, which needs the number of updates until the final rate:"
+                f" otpe.Optimizer(..., schedule={self.schedule!r}, steps=1000)."
+            )
+        return Schedule(self.schedule, self.final_rate, self.warmup, self.steps or 0)
+
+    def paced(self) -> optax.GradientTransformationExtraArgs:
+        """The optimizer with its learning rate in its state. Always the same object for all rates and schedules."""
+        return _paced(Optimizer(self.name, 1.0, momentum=self.momentum, weight_decay=self.weight_decay, clip=self.clip))
+
+    def _build(self, rate: float | Callable[[Any], Array]) -> optax.GradientTransformationExtraArgs:
+        build, takes = OPTIMIZERS[self.name]
+        options = {name: getattr(self, name) for name in takes if getattr(self, name) is not None}
+        built = build(rate, **options)
+        chained = built if self.clip is None else optax.chain(optax.clip_by_global_norm(self.clip), built)
+        return optax.with_extra_args_support(chained)
 
 
-class _ById:
-    """Equal only to itself. It holds a reference to its object, so that no other object gets the same id."""
+@dataclass(frozen=True)
+class Schedule:
+    """The share of the learning rate at each step.
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    The values differ from those of `optax.schedules` in the last bits. Runs of earlier versions must resume bitwise.
+    """
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.value is other.value
+    kind: Literal["constant", "linear", "cosine", "exponential"] = "constant"
+    final: float = 1.0  # share at the last step
+    warmup: int = 0  # steps
+    steps: int = 0
 
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-def _key(part: Any, outer: tuple[Any, ...] = ()) -> Any:
-    """A key that is equal for equal parts. `outer` are the functions that contain this part, to end recursion."""
-    if part is None or isinstance(part, bool | str):
-        return type(part), part
-    if isinstance(part, int | float):
-        return float, part  # 10 and 10.0 are the same setting
-    if isinstance(part, np.generic):
-        return part.dtype.str, part.item()
-    if isinstance(part, tuple | list):
-        return type(part), tuple(_key(item, outer) for item in part)
-    if isinstance(part, FunctionType) and part.__module__.startswith(("optax.", "otpe.")) and part not in outer:
-        # A user's function may read a global variable that changes. Functions of optax and otpe do not.
-        inside = (tuple(map(_contents, part.__closure__ or ())), part.__defaults__, part.__kwdefaults__)
-        return part.__code__, _key(inside, (*outer, part))
-    if isinstance(part, dict):
-        return dict, tuple((name, _key(item, outer)) for name, item in part.items())
-    if isinstance(part, partial):
-        return partial, _key((part.func, part.args, part.keywords), outer)
-    return _ById(part)
+    def __call__(self, step: Any) -> Array:
+        step = jnp.asarray(step, jnp.float32)
+        done = jnp.clip((step - self.warmup) / max(self.steps - 1 - self.warmup, 1), 0, 1)
+        share = {
+            "constant": lambda: jnp.ones(()),
+            "linear": lambda: 1 - (1 - self.final) * done,
+            "cosine": lambda: self.final + (1 - self.final) * (1 + jnp.cos(jnp.pi * done)) / 2,
+            "exponential": lambda: jnp.asarray(self.final, jnp.float32) ** done,
+        }[self.kind]()
+        rising = jnp.minimum((step + 1) / self.warmup, 1) if self.warmup else 1
+        return jnp.asarray(share * rising, jnp.float32)
 
 
-def _contents(cell: CellType) -> Any:
-    """The value in a closure's cell, None if the cell is empty."""
-    try:
-        return cell.cell_contents
-    except ValueError:  # the name was never assigned a value
-        return None
+@lru_cache(maxsize=256)
+def _transformation(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
+    schedule, rate = optimizer.scheduled(), optimizer.learning_rate
+    return optimizer._build(rate if schedule == Schedule() else lambda count: rate * schedule(count))
+
+
+class Paced(NamedTuple):
+    """The state of an optimizer whose learning rate is in its state. Checkpoints have these names."""
+
+    rate: Array  # the learning rate of the next updates
+    inner: Any
+
+
+@lru_cache(maxsize=256)
+def _paced(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
+    """An optimizer of learning rate 1, times the rate in its state. So one program is compiled for all rates.
+
+    `optax.inject_hyperparams` would do the same, but for rmsprop with momentum it gives other numbers: optax scales by
+    the rate before the momentum, not after it. And its state has other names, so earlier checkpoints would not load.
+    """
+    inner = optimizer._build(1.0)
+
+    def init(params: Any) -> Paced:
+        return Paced(jnp.ones((), jnp.float32), inner.init(params))
+
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
+        full, after = inner.update(updates, state.inner, params, **extra)
+        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), full), Paced(state.rate, after)
+
+    return optax.GradientTransformationExtraArgs(init, update)

@@ -4,7 +4,6 @@ config.py      every setting; free of jax, so that `otpe train --help` answers a
 settings.py    do they make sense together?
 own.py         what a user hands over in Python, in place of what a setting names
 starts.py      weights to begin with     growth.py   a run that goes on with more steps
-optimizers.py  optimizers and schedules by name
 task.py        datasets by name: what is learned from, validated and tested on
 loop.py        the programs that run on the device: a block of steps with its evaluations, a test
 pace.py        how many steps to hand to the device at a time

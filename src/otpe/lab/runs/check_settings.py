@@ -14,10 +14,10 @@ from otpe.datasets.heidelberg import axes_of
 from otpe.datasets.registry import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.custom import Own
-from otpe.lab.runs.optimizers import check_optimizer
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.rulebook import Rule
 from otpe.rulebook.named_rules import rule_and_loss
+from otpe.training.optimizer import Optimizer
 
 USED_BY = {
     **dict.fromkeys(("manifolds", "draws", "standardize", "classes", "dims", "alpha"), ENCODINGS),
@@ -62,7 +62,7 @@ def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
         "checkpoint_seconds", config.checkpoint_seconds, "seconds, or 0 for every evaluation", lambda x: x >= 0
     )
     check.whole("snapshots", config.snapshots, MOST)
-    check_optimizer(config)
+    Optimizer.of(config)
     aligned(config, own)
     check_loss(config, own)
     return _check_rule(config, rule_and_loss(rule, own.loss_of(config))[0])

@@ -27,6 +27,7 @@ from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook import rules as rule_names
+from otpe.training.optimizer import Optimizer
 
 
 def compare(
@@ -36,7 +37,7 @@ def compare(
     rules: str | Rule | Sequence[str | Rule] | None = None,
     net: Network | None = None,
     loss: LossChoice = None,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: optax.GradientTransformation | Optimizer | None = None,
 ) -> list[Result]:
     """Train by each rule in each mode, and return the results, in the order of the settings.
 
@@ -59,6 +60,7 @@ def with_own(
     check_settings.check_rule_names("rules", config.rules)
     config, own_rules = owned.with_rules(config, rules)
     config, function = owned.with_loss(config, loss)
+    config, optimizer = owned.with_optimizer(config, optimizer)
     return config, owned.Own(data=data, rules=own_rules, net=net, loss=function, optimizer=optimizer)
 
 

@@ -15,6 +15,7 @@ from otpe.losses import Loss, LossChoice, LossFunction
 from otpe.networks import Network
 from otpe.rulebook import Rule, rules
 from otpe.rulebook import rule as named_rule
+from otpe.training.optimizer import Optimizer
 
 RULE = "rule"  # the loss that the rule says
 
@@ -117,6 +118,18 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
         config = replace(config, rate=found.rate, rate_weight=found.rate_weight)
     config = replace(config, loss=RULE if found.function is None else found.name)
     return config, found.function if callable(found.function) else None
+
+
+def with_optimizer(config: Any, optimizer: Any) -> tuple[Any, Any]:
+    """The settings with the fields of an `otpe.Optimizer`, and the optimizer if it is another one."""
+    if not isinstance(optimizer, Optimizer):
+        return config, optimizer
+    if optimizer.steps not in (None, config.steps):
+        raise ValueError(
+            f"steps is {config.steps} in the settings and {optimizer.steps} in otpe.Optimizer, expected the same. Leave"
+            " it out of otpe.Optimizer: the schedule of a run ends with its last mini-batch."
+        )
+    return replace(config, **optimizer.settings()), None
 
 
 def stored_net(about: Mapping[str, Any]) -> Network | None:

@@ -24,14 +24,14 @@ from otpe.analysis import Alignment, alignment
 from otpe.datasets import Dataset, SpikeBatch
 from otpe.datasets.dataset import FrameSet, random_key
 from otpe.engine import Backend, Precision
-from otpe.lab.runs.optimizers import Schedule
 from otpe.lab.runs.task import Exam
 from otpe.lab.settings import Mode
 from otpe.networks import Network
 from otpe.rulebook import Rule
 from otpe.rulebook.choose import TraceChoice
 from otpe.training import gradients, online_pass
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import Interned
+from otpe.training.optimizer import Schedule
 
 LONGEST_STRIDE = 20
 ROWS = 64  # evaluations that a block has room for
@@ -56,8 +56,8 @@ class Recipe:
     view: View
     rule: Rule
     mode: Mode
-    optimizer: ByValue
-    schedule: Schedule | None  # of the learning rate; None for an optimizer of the user's own, which has its own
+    optimizer: Interned | optax.GradientTransformationExtraArgs
+    schedule: Schedule | None  # of the learning rate; None for a user's optimizer, which has its own
     batch: int
     every: int
     stride: int
@@ -140,7 +140,7 @@ def start(recipe: Recipe, seeds: Array, given: Any = None) -> State:
 
     params, none = jax.vmap(weights)(seeds) if given is None else given, jnp.zeros(len(seeds), jnp.float32)
     best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
-    return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.value.init)(params), none, none, best)
+    return State(jnp.zeros((), jnp.int32), params, jax.vmap(recipe.optimizer.init)(params), none, none, best)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -223,7 +223,7 @@ def _learn(
     if recipe.schedule is not None:
         opt_state = opt_state._replace(rate=rate * recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
-    view, optimizer = recipe.view, recipe.optimizer.value
+    view, optimizer = recipe.view, recipe.optimizer
     options: dict[str, Any] = {
         "rule": recipe.rule, "loss": view.loss, "precision": view.precision, "backend": view.backend,
     }  # fmt: skip
@@ -232,8 +232,7 @@ def _learn(
         params, opt_state, each = online_pass(view.net, params, opt_state, spikes, labels, mask, **options)
         return params, opt_state, each.mean() if mask is None else each @ (mask.sum(1) / mask.sum()).astype(each.dtype)
     loss, grads = gradients(view.net, params, spikes, labels, mask, **options)
-    update = optax.with_extra_args_support(optimizer).update  # some optimizers look at the loss
-    updates, opt_state = update(grads, opt_state, params, value=loss)
+    updates, opt_state = optimizer.update(grads, opt_state, params, value=loss)
     return optax.apply_updates(params, updates), opt_state, loss
 
 

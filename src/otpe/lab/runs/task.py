@@ -23,7 +23,7 @@ from otpe.lab.runs.custom import Own
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import interned
 
 
 class Splits(NamedTuple):
@@ -189,7 +189,7 @@ def found_shape(splits: Splits) -> Shape:
     return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes)
 
 
-def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: ByValue, shape: Shape) -> None:
+def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: Any, shape: Shape) -> None:
     """ValueError with a sentence if the run cannot fit.
 
     All networks are trained side by side, and each has: the weights, the best of them and the optimizer's state, before
@@ -218,18 +218,19 @@ def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: ByVal
         memory.check_fits("the spikes of a layer in an evaluation", states + spikes, {**samples, "hidden": widths[:-1]})
 
 
-@lru_cache(maxsize=64)
-def _state(net: Network, optimizer: ByValue) -> int:
+def _state(net: Network, optimizer: Any) -> int:
     """Bytes of the weights, of the best, and of the optimizer's state of one network."""
-    return 2 * weights(net) + memory.size(jax.eval_shape(optimizer.value.init, _shapes(net)))
+    return 2 * weights(net) + memory.size(interned(optimizer, parameter_shapes(net)).state)
 
 
 def weights(net: Network) -> int:
     """Bytes of the weights of one network."""
-    return memory.size(_shapes(net))
+    return memory.size(parameter_shapes(net))
 
 
-def _shapes(net: Network) -> Any:
+@lru_cache(maxsize=64)
+def parameter_shapes(net: Network) -> Any:
+    """The shapes and types of the parameters of one network."""
     return jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32))
 
 

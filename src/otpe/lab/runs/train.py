@@ -25,14 +25,14 @@ from otpe.lab.runs import custom as owned
 from otpe.lab.runs.custom import Own
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.loop import Log, Networks, Recipe, Row, Scores, State, View
-from otpe.lab.runs.optimizers import optimizer as named_optimizer
 from otpe.lab.runs.results import Numbers, Result, from_json, numbers
 from otpe.lab.runs.task import Exam, Splits
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.losses import LossChoice
 from otpe.networks import Network
 from otpe.rulebook import Rule
-from otpe.training.optimizer import ByValue
+from otpe.training.interned import interned
+from otpe.training.optimizer import Optimizer
 
 
 def check_tensorboard() -> None:
@@ -268,7 +268,7 @@ def train(
     rule: str | Rule | None = None,
     net: Network | None = None,
     loss: LossChoice = None,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: optax.GradientTransformation | Optimizer | None = None,
     start: Any = None,
 ) -> Result:
     """Train as the settings say, and return what came out; everything about the run is in its folder.
@@ -281,7 +281,7 @@ def train(
       rule: a composition of your own, in place of the one that `config.rule` names.
       net: a network of your own, in place of the one that the settings describe.
       loss: as in `otpe.gradients`, in place of the one that `config.loss` names.
-      optimizer: any optax optimizer, in place of the one that `config.optimizer` names.
+      optimizer: an `otpe.Optimizer`, in place of these settings; or any optax optimizer.
       start: what to begin with, in place of random weights: a run folder or a file of `otpe.save`, as in
         `config.start`; a result of `otpe.train`; or parameters, such as `net.init(key)` makes.
 
@@ -293,6 +293,7 @@ def train(
     check_settings.check_kind(config, TrainConfig)
     config, rules = owned.with_rule(task.of_own(config, data), rule)
     config, function = owned.with_loss(config, loss)
+    config, optimizer = owned.with_optimizer(config, optimizer)
     if isinstance(start, str | Path):
         config, start = replace(config, start=Path(start)), None
     own = Own(data=data, rules=rules, net=net, loss=function, optimizer=optimizer, start=start)
@@ -368,9 +369,9 @@ def check_size(
         return
     net = build_network.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
-    optimizer = named_optimizer(config)[0] if own.optimizer is None else own.optimizer
+    optimizer = Optimizer.of(config).paced() if own.optimizer is None else own.optimizer
     check.optimizer(optimizer)
-    task.check_memory(config, rule, net, ByValue(optimizer), shape)
+    task.check_memory(config, rule, net, optimizer, shape)
 
 
 def _networks(config: TrainConfig, splits: Splits) -> Networks:
@@ -406,13 +407,15 @@ def _begin(
 
 
 def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own = owned.NONE) -> Recipe:
-    optimizer, schedule = named_optimizer(config) if own.optimizer is None else (own.optimizer, None)
-    check.optimizer(optimizer)
+    if own.optimizer is None:
+        optimizer, schedule = Optimizer.of(config).paced(), Optimizer.of(config).scheduled()
+    else:
+        optimizer, schedule = interned(own.optimizer, task.parameter_shapes(net)), None
     return Recipe(
         view=View(net, rule.readout, config.precision, config.backend, own.loss_of(config)),
         rule=rule,
         mode=config.mode,
-        optimizer=ByValue(optimizer),
+        optimizer=optimizer,
         schedule=schedule,
         batch=config.batch,
         every=config.every,
