@@ -51,17 +51,17 @@ def test_the_page_has_the_last_steps():
     assert raster["labels"] == [step.label for step in steps]
     assert raster["resets"] == [i for i, step in enumerate(steps) if step.reset]
     assert raster["predicted"] == np.concatenate([each.predicted for each in blocks])[42:].tolist()
-    spikes = np.concatenate([each.told.spikes for each in blocks])[42:]
+    spikes = np.concatenate([each.learned.spikes for each in blocks])[42:]
     assert raster["outputs"] == [np.flatnonzero(row).tolist() for row in spikes]
     shares = [np.mean([np.mean(step.x > 0) for each in blocks for step in each.steps][-20:])]
-    shares += np.concatenate([each.told.rates for each in blocks])[-20:].mean(0).tolist()
+    shares += np.concatenate([each.learned.rates for each in blocks])[-20:].mean(0).tolist()
     assert [rate for _, _, rate in as_json(live)["rates"]] == pytest.approx(shares, abs=1e-4)
 
 
 def test_rates_of_few_steps_are_means_of_these_steps():
     live, steps = Live(SIZES, steps=20), block(4)
     feed(live, Prequential(3), steps)
-    assert live.now()["rates"][1][2] == pytest.approx(steps.told.rates.mean(0)[0], abs=1e-4)
+    assert live.now()["rates"][1][2] == pytest.approx(steps.learned.rates.mean(0)[0], abs=1e-4)
 
 
 def test_only_every_fourth_of_many_units_is_shown():

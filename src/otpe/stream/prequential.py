@@ -85,7 +85,7 @@ class Prequential:
 
     @property
     def confusion(self) -> np.ndarray:
-        """How often each label [classes] got each prediction [classes + 1] in the window. The last column is silence."""
+        """How often each label [classes] got each prediction [classes + 1] in the window. Last column: silence."""
         if self.classes > TABLE:
             raise ValueError(
                 f"classes is {self.classes:,}, and a table of all confusions is made for at most {TABLE:,}. Use"

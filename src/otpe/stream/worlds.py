@@ -3,8 +3,8 @@
     steps = worlds.samples(otpe.datasets.randman("time"), seed=0)                 # an endless stream
     steps = worlds.changing(steps, worlds.Swap(at=50_000, classes=(0, 1)), worlds.Die(at=100_000, share=0.3))
 
-Any iterator of steps can change in this way, also recorded files: `changing(sources.recordings(...), ...)`. Seeds decide
-everything, so the same call always gives the same stream.
+Any iterator of steps can change in this way, also recorded files: `changing(sources.recordings(...), ...)`. Seeds
+decide everything, so the same call always gives the same stream.
 
 `at` counts the steps of the changed stream. Sensors change at exactly that step. Classes change with the next sample:
 where a sequence begins, or where the label differs from that of the step before.
@@ -117,7 +117,7 @@ def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step
         step, reset = (
             step._replace(reset=reset),
             False,
-        )  # if the first steps of a sequence were left out, it begins here
+        )  # a sequence begins here if its first steps were left out
         for change in changes:
             since = began if isinstance(change, Swap) else taken
             if change.at <= since and not isinstance(change, Appear):
