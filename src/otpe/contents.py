@@ -1,7 +1,7 @@
 """Checks of the content of files. Whatever is wrong with it becomes a ValueError that names the file."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
@@ -72,8 +72,10 @@ def fits(value: Any, kind: Any) -> bool:
         return any(value == part and type(value) is type(part) for part in parts)
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in parts)
-    if origin in (list, tuple):
-        return isinstance(value, list | tuple) and all(fits(each, parts[0]) for each in value)
+    if origin in (list, tuple, Sequence):
+        alike = origin is not tuple or parts[1:] == (...,)
+        kinds = [parts[0]] * len(value) if alike and isinstance(value, list | tuple) else parts
+        return isinstance(value, list | tuple) and len(value) == len(kinds) and all(map(fits, value, kinds))
     if kind is NoneType:
         return value is None
     if kind is Path:

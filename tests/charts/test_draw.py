@@ -111,11 +111,11 @@ def test_tooltips_are_at_the_drawn_points():
     )
     (inline,) = draw.inlines(figure(shown))
     first, middle, last = inline.tooltips
-    assert (first.x + last.x) / 2 == pytest.approx(middle.x, abs=0.1)
-    assert first.y + (last.y - first.y) / 4 == pytest.approx(middle.y, abs=0.1)
-    assert first.y > last.y, "y grows downwards in SVG"
+    assert (first.at[0] + last.at[0]) / 2 == pytest.approx(middle.at[0], abs=0.1)
+    assert first.at[1] + (last.at[1] - first.at[1]) / 4 == pytest.approx(middle.at[1], abs=0.1)
+    assert first.at[1] > last.at[1], "y grows downwards in SVG"
     drawn = re.search(r"d=\"M ([\d.]+) ([\d.]+) \nL", inline.svg[inline.svg.index("stroke-width: 1.6") - 400 :])
-    assert (first.x, first.y) == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
+    assert first.at == pytest.approx((float(drawn[1]), float(drawn[2])), abs=0.1)
     assert middle.series == "otpe"
     assert middle.text == "n 1\nshare 0.5 ± 0.25"
 

@@ -6,7 +6,6 @@ from that file alone, at once or years later. Missing values are NaN here and nu
 
 import json
 import math
-import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import UnionType
@@ -150,23 +149,11 @@ def _from_json(value: Any) -> Any:
         given = {name: x if name in plain else _from_json(x) for name, x in value.items() if name != "kind"}
         made = kind(**given)
         for name, part in given.items():
-            if not _fits(part, expected[name]):
-                given_as = f"{name} of a {kind.__name__} is {reprlib.repr(part)}"
+            if not contents.fits(part, expected[name]):
+                given_as = f"{name} of a {kind.__name__} is {contents.shown(part)}"
                 raise ValueError(f"no section of a report: {given_as}, expected {_type_name(expected[name])}")
         return made
     return math.nan if value is None else value
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Return whether a value from JSON has this type. Tuples are lists in JSON, and floats may be whole numbers."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
-    if origin is tuple:
-        return isinstance(value, list) and len(value) == len(parts) and all(map(_fits, value, parts))
-    if origin is Sequence:
-        return isinstance(value, list) and all(_fits(x, parts[0]) for x in value)
-    return isinstance(value, int | float if kind is float else origin or kind)
 
 
 def _type_name(kind: Any) -> str:

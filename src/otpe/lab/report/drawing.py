@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from otpe import files
 from otpe.lab.report.content import Figure, Panel
 from otpe.lab.report.palette import GREY, TEXT, Look
-from otpe.lab.report.panels import Scale, dashes, tooltips
+from otpe.lab.report.panels import Point, Scale, dashes, tooltips
 
 FONT = "DejaVu Sans"  # comes with matplotlib
 ACROSS = 3  # panels in a row, at most
@@ -31,21 +31,12 @@ STYLE: Any = {
 HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
 
 
-class Tooltip(NamedTuple):
-    """A point with a tooltip, in the units of the SVG."""
-
-    series: str
-    x: float
-    y: float
-    text: str
-
-
 class Inline(NamedTuple):
     """A panel for a page."""
 
     svg: str
     width: float  # in points, the units of the SVG
-    tooltips: list[Tooltip]
+    tooltips: list[Point]  # at places in the same units
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
@@ -138,7 +129,7 @@ def _handle(look: Look) -> Line2D:
     return Line2D([], [], color=look.colour, linestyle=dashes(look), label=look.name, linewidth=2.2)
 
 
-def _tooltips(canvas: Canvas, panel: Panel) -> list[Tooltip]:
+def _tooltips(canvas: Canvas, panel: Panel) -> list[Point]:
     """Return the tooltips of a panel at their places in its SVG, whose y points down."""
     (axes,), high, series = canvas.axes, canvas.get_figheight() * POINTS, panel.series()
     low, top = sorted(axes.get_ylim())
@@ -147,7 +138,7 @@ def _tooltips(canvas: Canvas, panel: Panel) -> list[Tooltip]:
         if low <= point.at[1] <= top:
             x, y = axes.transData.transform(point.at) * POINTS / canvas.dpi
             name = point.series if point.series in series else ""
-            found.append(Tooltip(name, round(float(x), 1), round(float(high - y), 1), point.text))
+            found.append(point._replace(series=name, at=(round(float(x), 1), round(float(high - y), 1))))
     return found
 
 

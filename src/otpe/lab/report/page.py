@@ -22,8 +22,8 @@ import otpe
 from otpe import files
 from otpe.lab.report import documents, finder, words
 from otpe.lab.report.content import Figure, Table
-from otpe.lab.report.finder import AGAIN, Found
-from otpe.lab.report.palette import Look, ours, shown
+from otpe.lab.report.finder import STUDY_AGAIN, Found
+from otpe.lab.report.palette import ours, shown
 from otpe.tables import as_csv
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _shown(found: Found, anchor: str, title: str, names: Names, folder: Path) ->
     except OSError:
         raise
     except Exception as error:  # whatever a strange file contains, the other sections are shown
-        note = f"section.json cannot be shown: {words.error(error)}. {AGAIN}"
+        note = f"section.json cannot be shown: {words.error(error)}. {STUDY_AGAIN}"
         return _as_html(Found(found.path, "damaged", note=note), anchor, title, names, folder)
 
 
@@ -139,38 +139,24 @@ def _templates() -> Environment:
 # Figures and tables.
 
 
-class _Drawn(NamedTuple):
-    """What the template shows of a figure."""
-
-    figure: Figure
-    problem: str = ""  # why there is no picture
-    kinds: Sequence[str] = ()  # of its files
-    holes: str = ""
-    legend: Sequence[Look] = ()
-    panels: Sequence[dict[str, Any]] = ()
-
-
-def _drawn(figure: Figure, folder: Path) -> _Drawn:
-    """Draw a figure and write its files."""
+def _drawn(figure: Figure, folder: Path) -> dict[str, Any]:
+    """Draw a figure, write its files, and return what the template shows of it."""
     made: dict[str, str | bytes] = {}
-    drawn = _Drawn(figure)
+    drawn = {"problem": "", "legend": [], "panels": []}
     try:
         made["csv"] = figure.csv()
         if find_spec("matplotlib"):
             from otpe.lab.report import drawing
 
-            made = drawing.contents(figure)
-            drawn = _Drawn(
-                figure, legend=list(figure.legend().values()), panels=_panels(figure, drawing.inlines(figure))
-            )
+            made, drawn["panels"] = drawing.contents(figure), _panels(figure, drawing.inlines(figure))
+            drawn["legend"] = list(figure.legend().values())
         else:
-            why = "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
-            drawn = _Drawn(figure, problem=why)
+            drawn["problem"] = "Pictures need matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
     except Exception as error:  # one strange figure is no reason to show no page
-        drawn = _Drawn(figure, problem=f"This figure cannot be drawn: {words.error(error)}.")
+        drawn["problem"] = f"This figure cannot be drawn: {words.error(error)}."
     for kind, content in made.items():
         files.write_atomically(folder / f"{figure.name}.{kind}", content)
-    return drawn._replace(kinds=list(made), holes=_holes(figure) if made else "")
+    return {"figure": figure, "kinds": list(made), "holes": _holes(figure) if made else "", **drawn}
 
 
 def _panels(figure: Figure, drawn: Sequence[Any]) -> list[dict[str, Any]]:
@@ -178,7 +164,7 @@ def _panels(figure: Figure, drawn: Sequence[Any]) -> list[dict[str, Any]]:
     names, series = list(looks), [[look.name, look.css] for look in looks.values()]
     panels = []
     for each in drawn:
-        spots = [[names.index(t.series) if t.series in looks else -1, t.x, t.y, t.text] for t in each.tooltips]
+        spots = [[names.index(t.series) if t.series else -1, *t.at, t.text] for t in each.tooltips]
         hover = json.dumps({"series": series, "spots": spots}, ensure_ascii=False, separators=(",", ":"))
         panels.append({"svg": each.svg, "width": each.width, "hover": hover})
     return panels
