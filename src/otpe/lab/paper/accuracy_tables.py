@@ -15,7 +15,7 @@ from otpe.lab.paper.published import comparison
 from otpe.lab.report import words
 from otpe.lab.report.content import Against, Figure, Heat, Line, Lines, Table
 from otpe.lab.report.palette import shown
-from otpe.lab.studies.study import mean_line
+from otpe.lab.studies import study
 
 Runs = Mapping[str, FinishedRun | None]  # by rule; None if it diverged
 Trials = Mapping[str, Sequence[FinishedRun]]  # by rule, the finished runs of a search for the learning rate
@@ -38,7 +38,7 @@ def curves(runs: Runs, caption: str) -> Figure:
 
 
 def curve(run: FinishedRun, metric: str) -> Line:
-    return mean_line(run.rule, run.steps, run.along(metric))
+    return study.mean_line(run.rule, *words.thinned(run.steps, run.along(metric)))
 
 
 def accuracies(runs: Runs, last: int) -> Table:
@@ -248,15 +248,8 @@ def _over_rates(search: Trials, title: str) -> Lines:
     lines = []
     for rule, runs in search.items():
         ordered = sorted(runs, key=lambda run: run.rate)
-        several = any(run.test.size > 1 for run in runs)
-        lines.append(
-            Line(
-                name=rule,
-                x=[run.rate for run in ordered],
-                y=[float(words.mean(run.test)) for run in ordered],
-                spread=[float(words.std(run.test)) for run in ordered] if several else None,
-            )
-        )
+        tests = np.array([run.test for run in ordered] or np.empty((0, 1)))
+        lines.append(study.mean_line(rule, [run.rate for run in ordered], tests))
     return Lines(title=title, x="learning rate", y="test accuracy", lines=lines, log_x=True)
 
 
@@ -264,21 +257,15 @@ def digits_slopes(runs: Mapping[str, Mapping[tuple[int, int, int], FinishedRun]]
     """`runs` are by rule, then by (layers, width, slope)."""
     points = {point for found in runs.values() for point in found}
     depths, widths, slopes = (sorted({point[i] for point in points}) for i in range(3))
-    missing = np.array([np.nan])
+    networks = max((run.test.size for found in runs.values() for run in found.values()), default=1)
 
     def panel(rule: str, depth: int) -> Heat:
-        found = {point: run.test for point, run in runs[rule].items()}
-        tests = [[found.get((depth, width, slope), missing) for width in widths] for slope in slopes]
-        return Heat(
-            title=f"{shown(rule)}, {depth} layers",
-            x="width",
-            y="slope",
-            columns=[*map(str, widths)],
-            rows=[*map(str, slopes)],
-            values=[[float(words.mean(x)) for x in row] for row in tests],
-            spread=[[float(words.std(x)) for x in row] for row in tests],
-            unit="test accuracy",
-        )
+        tests = np.full((len(slopes), len(widths), networks), np.nan)
+        for (layers, width, slope), run in runs[rule].items():
+            if layers == depth:
+                tests[slopes.index(slope), widths.index(width)] = run.test
+        title, rows, columns = f"{shown(rule)}, {depth} layers", [*map(str, slopes)], [*map(str, widths)]
+        return study.accuracy_map(title, "slope", rows, "width", columns, tests)
 
     rows = []
     for rule, found in runs.items():

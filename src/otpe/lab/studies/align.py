@@ -137,15 +137,13 @@ def figures(found: Alignments, data: str) -> list[Figure]:
     names, ratio = layer_names(found), "|g| / |BPTT|"
 
     def bars(title: str, y: str, values: Callable[[Along], np.ndarray], limits: Any = None) -> Bars:
-        drawn = []
-        for rule, each in found.items():
-            rows = flat(values(each))
-            drawn.append(Bar(name=rule, values=words.mean(rows, 0).tolist(), spread=words.std(rows, 0).tolist()))
-        return Bars(title=title, y=y, groups=names, bars=drawn, y_range=limits)
+        drawn = {rule: study.mean_and_spread(flat(values(each)).T) for rule, each in found.items()}
+        bars = [Bar(name=rule, values=mean, spread=spread) for rule, (mean, spread) in drawn.items()]
+        return Bars(title=title, y=y, groups=names, bars=bars, y_range=limits)
 
     def lines(title: str, y: str, values: Callable[[Along], np.ndarray]) -> Lines:
-        drawn = [study.mean_line(rule, each.steps, values(each)) for rule, each in found.items()]
-        return Lines(title=title, x="mini-batches", y=y, lines=drawn)
+        lines = [study.mean_line(rule, *words.thinned(each.steps, values(each))) for rule, each in found.items()]
+        return Lines(title=title, x="mini-batches", y=y, lines=lines)
 
     return [
         Figure(

@@ -16,7 +16,7 @@ from otpe.datasets import SpikeBatch
 from otpe.datasets.dataset import FrameSet
 from otpe.datasets.registry import DRAWN
 from otpe.lab.report import words
-from otpe.lab.report.content import Contours, Figure, Line, Lines, Path, Section, Table
+from otpe.lab.report.content import Contours, Figure, Lines, Path, Section, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.runs import build_network, check_settings, compare, guards, saved_weights, task
 from otpe.lab.runs.compare import Comparison
@@ -245,11 +245,8 @@ def _map(found: PathsInPlane, title: str) -> Figure:
 
 
 def _shares(found: PathsInPlane, of: str) -> Figure:
-    lines = []
-    for rule, share in found.explained.items():
-        known = share[:, 1:]  # at the start there is no path yet
-        σ = known.std(0).tolist() if len(known) > 1 else None
-        lines.append(Line(name=rule, x=found.steps[rule][1:].tolist(), y=known.mean(0).tolist(), spread=σ))
+    shares = {rule: share[:, 1:].T for rule, share in found.explained.items()}  # at the start there is no path yet
+    lines = [study.mean_line(rule, found.steps[rule][1:], share) for rule, share in shares.items()]
     panel = Lines(
         title="How much the plane explains", x="mini-batches", y="share of the path", lines=lines, y_range=(0, 1)
     )

@@ -1,6 +1,6 @@
 """What all studies do alike: convert settings, name their command, draw mean curves, write the section."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from otpe import files
 from otpe.lab.report import sections, words
-from otpe.lab.report.content import Line, Section, to_json
+from otpe.lab.report.content import Heat, Line, Section, to_json
 from otpe.lab.runs import folder
 
 Kind = TypeVar("Kind")
@@ -24,11 +24,23 @@ def settings_as(kind: type[Kind], config: Any, **changes: Any) -> Kind:
     return kind(**{**{name: getattr(config, name) for name in names if hasattr(config, name)}, **changes})
 
 
-def mean_line(name: str, steps: np.ndarray, values: np.ndarray) -> Line:
-    """Return a curve of at most 100 points: mean ± σ over networks, from values [K, S]."""
-    steps, values = words.thinned(steps, values)
-    mean, spread = words.mean(values, 1).tolist(), words.std(values, 1).tolist()
-    return Line(name=name, x=steps.tolist(), y=mean, spread=spread)
+def mean_and_spread(values: np.ndarray) -> tuple[list[Any], list[Any] | None]:
+    """Return the mean and σ over the last axis, the networks. σ is None for a single network."""
+    return words.mean(values, -1).tolist(), words.std(values, -1).tolist() if values.shape[-1] > 1 else None
+
+
+def mean_line(name: str, x: Any, values: np.ndarray) -> Line:
+    """Return a line with the mean ± σ of values [x, S]."""
+    y, spread = mean_and_spread(values)
+    return Line(name=name, x=np.asarray(x).tolist(), y=y, spread=spread)
+
+
+def accuracy_map(title: str, y: str, rows: Sequence[str], x: str, columns: Sequence[str], test: np.ndarray) -> Heat:
+    """Return a map with the mean ± σ of test accuracies [rows, columns, S]."""
+    values, spread = mean_and_spread(test)
+    return Heat(
+        title=title, x=x, y=y, columns=columns, rows=rows, values=values, spread=spread, unit="test accuracy"
+    )  # fmt: skip
 
 
 def command(verb: str, config: Any, about: Mapping[str, Any] = MappingProxyType({})) -> str:

@@ -3,7 +3,7 @@
 import json
 import signal
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from otpe import check, contents, files
 from otpe.lab import signals
 from otpe.lab.report import words
-from otpe.lab.report.content import Bar, Bars, Figure, Heat, Line, Lines, Panel, Section, Table
+from otpe.lab.report.content import Bar, Bars, Figure, Heat, Lines, Panel, Section, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.compare import with_own
@@ -309,53 +309,33 @@ def table(result: SweepResult) -> Table:
 
 
 def _panels(result: SweepResult, mode: str) -> list[Panel]:
-    """The panels of one mode, for the rules that have a result."""
+    """Curves over one setting, or maps over two or more, for the rules that have a result in this mode."""
     accuracy = result.accuracy[:, result.modes.index(mode)]  # [rules, *axes, seeds]
-    known = [i for i in range(len(result.rules)) if not np.isnan(accuracy[i]).all()]
-    rules, accuracy = [result.rules[i] for i in known], accuracy[known]
-    return _curves(result, mode, rules, accuracy) if len(result.axes) == 1 else _maps(result, rules, accuracy)
-
-
-def _curves(result: SweepResult, mode: str, rules: list[str], accuracy: np.ndarray) -> list[Panel]:
-    """A line per rule, or a bar if the values are not numbers. `accuracy` is [rules, values, seeds]."""
-    ((name, values),) = result.axes.items()
-    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    if numeric:
-        order = np.argsort(values)
-        values, accuracy = [float(values[i]) for i in order], accuracy[:, order]
-    mean, spread = accuracy.mean(-1).tolist(), _spread(accuracy) or [None] * len(rules)
-    each: Any = list(zip(rules, mean, spread, strict=True))
-    if not numeric:
-        bars = [Bar(name=rule, values=y, spread=s) for rule, y, s in each]
-        return [Bars(title=mode, y="test accuracy", groups=[*map(grid.text, values)], bars=bars, y_range=(0, 1))]
-    lines = [Line(name=rule, x=values, y=y, spread=s) for rule, y, s in each]
-    decade = values[0] > 0 and values[-1] / values[0] >= 10
+    known = {rule: each for rule, each in zip(result.rules, accuracy, strict=True) if not np.isnan(each).all()}
+    (name, values), *others = result.axes.items()
+    if others:
+        return [panel for rule, each in known.items() for panel in _maps(result, rule, each)]
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        bars = {rule: study.mean_and_spread(each) for rule, each in known.items()}
+        return [
+            Bars(
+                title=mode,
+                y="test accuracy",
+                groups=[*map(grid.text, values)],
+                bars=[Bar(name=rule, values=mean, spread=spread) for rule, (mean, spread) in bars.items()],
+                y_range=(0, 1),
+            )
+        ]
+    order = np.argsort(values)
+    x = [float(values[i]) for i in order]
+    lines = [study.mean_line(rule, x, each[order]) for rule, each in known.items()]
+    decade = x[0] > 0 and x[-1] / x[0] >= 10
     return [Lines(title=mode, x=name, y="test accuracy", lines=lines, log_x=decade, y_range=(0, 1))]
 
 
-def _maps(result: SweepResult, rules: list[str], accuracy: np.ndarray) -> list[Panel]:
-    """A map per rule and combination of the settings after the second. `accuracy` is [rules, *axes, seeds]."""
-    (rows, columns, *rest), text = result.axes, grid.text
-    panels: list[Panel] = []
-    for rule, of_rule in zip(rules, accuracy, strict=True):
-        for where in product(*(range(len(result.axes[name])) for name in rest)):
-            values = of_rule[:, :, *where]  # [rows, columns, seeds]
-            at = [f"{name} {text(result.axes[name][k])}" for name, k in zip(rest, where, strict=True)]
-            panels.append(
-                Heat(
-                    title=", ".join([shown(rule), *at]),
-                    x=columns,
-                    y=rows,
-                    columns=[*map(text, result.axes[columns])],
-                    rows=[*map(text, result.axes[rows])],
-                    values=values.mean(-1).tolist(),
-                    spread=_spread(values),
-                    unit="test accuracy",
-                )
-            )
-    return panels
-
-
-def _spread(accuracy: np.ndarray) -> Any:
-    """σ over seeds, or None for a single seed."""
-    return None if accuracy.shape[-1] == 1 else accuracy.std(-1).tolist()
+def _maps(result: SweepResult, rule: str, accuracy: np.ndarray) -> Iterator[Heat]:
+    """Yield a map for each combination of the settings after the second. `accuracy` is [*axes, seeds]."""
+    (y, rows), (x, columns), *rest = ((name, [*map(grid.text, values)]) for name, values in result.axes.items())
+    for where in np.ndindex(accuracy.shape[2:-1]):
+        at = [f"{name} {values[k]}" for (name, values), k in zip(rest, where, strict=True)]
+        yield study.accuracy_map(", ".join([shown(rule), *at]), y, rows, x, columns, accuracy[:, :, *where])
