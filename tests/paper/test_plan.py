@@ -79,7 +79,7 @@ def test_every_item_has_our_rules_beside_the_papers():
 
 @pytest.mark.parametrize("dataset", ["r-randman", "t-randman"])
 def test_offline_randman_is_as_in_the_paper(full, dataset):
-    runs = list(full.randman_offline(dataset))
+    runs = full.offline(dataset)
     assert len(runs) == 7
     for run in runs:
         c = run.config
@@ -95,7 +95,9 @@ def test_offline_randman_is_as_in_the_paper(full, dataset):
 
 def test_offline_digits_are_as_in_the_paper(full):
     for hidden in ((128, 128), (512, 512), (512,) * 4):
-        for run in full.digits_offline(hidden):
+        runs = [run for run in full.offline("every digits") if run.config.hidden == hidden]
+        assert len(runs) == 7
+        for run in runs:
             c = run.config
             assert (c.dataset, c.mode, c.steps, c.seeds, c.batch, c.hidden) == (
                 "shd",
@@ -121,7 +123,7 @@ def _check_network_and_optimizer(c: TrainConfig) -> None:
 
 def test_the_slope_search_has_the_papers_axes():
     for each, widths in ((plans.FULL, {128, 512}), (plans.FINE, {128, 256, 384, 512})):
-        runs = list(Plan(each, ASKED).digits_slopes())
+        runs = Plan(each, ASKED).slopes()
         assert {run.config.slope for run in runs} == {5, 10, 25, 50}
         assert {run.config.hidden[0] for run in runs} == widths
         assert {len(run.config.hidden) + 1 for run in runs} == {3, 5}

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -76,48 +78,6 @@ class Item:
     where: str  # in the paper
     needs: Callable[[Plan], list[PlannedRun]]
     section: Callable[[Inputs], Parts]
-
-
-# --------------------
-# The runs that an item needs. Data is a dataset, or the network that learns spoken digits.
-
-
-R, T = DATASETS
-Needs = Callable[[Plan], list[PlannedRun]]
-Data = str | Callable[[Plan], list[Hidden]]
-
-
-def middle(plan: Plan) -> list[Hidden]:
-    """The network in the paper's figures: 3 layers of 512."""
-    return [max((hidden for hidden in plan.scale.sizes if len(hidden) == 2), key=lambda hidden: hidden[0])]
-
-
-def deepest(plan: Plan) -> list[Hidden]:
-    return [max(plan.scale.sizes, key=len)]
-
-
-def all_sizes(plan: Plan) -> list[Hidden]:
-    return [*plan.scale.sizes]
-
-
-def offline(data: Data) -> Needs:
-    if isinstance(data, str):
-        return lambda plan: plan.randman_offline(data)
-    return lambda plan: [run for hidden in data(plan) for run in plan.digits_offline(hidden)]
-
-
-def online(data: Data) -> Needs:
-    if isinstance(data, str):
-        return lambda plan: plan.randman_online(data)
-    return lambda plan: [run for hidden in data(plan) for run in plan.digits_online(hidden)]
-
-
-def bptt(data: Data) -> Needs:
-    return lambda plan: [run for run in offline(data)(plan) if run.config.rule == "bptt"]
-
-
-def search(data: Data) -> Needs:
-    return lambda plan: [run for run in online(data)(plan) if run.is_trial]
 
 
 # --------------------
@@ -200,25 +160,27 @@ def landscape(given: Inputs) -> Parts:
 # The registry. The order is that of `otpe reproduce --list` and of the page. docs/reproduce.md has the same table.
 
 
+R, T = DATASETS
+DIGITS, DEEP, EVERY = "digits", "digits-5", "every digits"
+# The runs that an item needs: offline(T) calls plan.offline(T).
+offline, online, bptt, search = (partial(methodcaller, kind) for kind in ("offline", "online", "bptt", "search"))
 ITEMS = {
     "complexity": Item("Time and space of every rule", "Table 1", lambda plan: [], complexity),
     "offline-r-randman": Item("Offline training on R-Randman", "Figures 2 a and 9 a", offline(R), randman),
     "offline-t-randman": Item("Offline training on T-Randman", "Figures 2 b and 9 b", offline(T), randman),
-    "offline-digits": Item("Offline training on spoken digits", "Figures 2 c and 9 c", offline(middle), digits),
+    "offline-digits": Item("Offline training on spoken digits", "Figures 2 c and 9 c", offline(DIGITS), digits),
     "cosines-r-randman": Item("Gradient cosines on R-Randman", "Figures 3 a and 4 a", bptt(R), cosines_alone),
     "cosines-t-randman": Item("Gradient cosines on T-Randman", "Figures 3 b and 4 b", bptt(T), cosines_alone),
-    "cosines-digits": Item("Gradient cosines on spoken digits", "Figures 3 c, 4 c and 10", bptt(middle), cosines_3),
-    "cosines-digits-5": Item("Gradient cosines in 5 layers", "Figure 13", bptt(deepest), cosines_5),
+    "cosines-digits": Item("Gradient cosines on spoken digits", "Figures 3 c, 4 c and 10", bptt(DIGITS), cosines_3),
+    "cosines-digits-5": Item("Gradient cosines in 5 layers", "Figure 13", bptt(DEEP), cosines_5),
     "landscape-r-randman": Item("Loss landscape of R-Randman", "Figure 5 a", offline(R), landscape),
     "landscape-t-randman": Item("Loss landscape of T-Randman", "Figure 5 b", offline(T), landscape),
     "online-r-randman": Item("Online training on R-Randman", "Figures 6 a and 11 a", online(R), trained_online),
     "online-t-randman": Item("Online training on T-Randman", "Figures 6 b and 11 b", online(T), trained_online),
-    "online-digits": Item("Online training on spoken digits", "Figures 6 c and 11 c", online(middle), trained_online),
-    "online-digits-5": Item("Online training of 5 layers", "Figure 12", online(deepest), trained_online),
-    "table-digits-offline": Item(
-        "Test accuracy on spoken digits, offline", "Table 2, offline", offline(all_sizes), table
-    ),
-    "table-digits-online": Item("Test accuracy on spoken digits, online", "Table 2, online", online(all_sizes), table),
-    "slopes-digits": Item("Search over slope, width and layers", "Figure 7", Plan.digits_slopes, slopes),
-    "rates-digits": Item("Search for learning rates", "Figure 8", search(all_sizes), rates),
+    "online-digits": Item("Online training on spoken digits", "Figures 6 c and 11 c", online(DIGITS), trained_online),
+    "online-digits-5": Item("Online training of 5 layers", "Figure 12", online(DEEP), trained_online),
+    "table-digits-offline": Item("Test accuracy on spoken digits, offline", "Table 2, offline", offline(EVERY), table),
+    "table-digits-online": Item("Test accuracy on spoken digits, online", "Table 2, online", online(EVERY), table),
+    "slopes-digits": Item("Search over slope, width and layers", "Figure 7", Plan.slopes, slopes),
+    "rates-digits": Item("Search for learning rates", "Figure 8", search(EVERY), rates),
 }

@@ -123,11 +123,6 @@ def layers_and_width(hidden: Hidden) -> tuple[int, int]:
     return len(hidden) + 1, hidden[0]
 
 
-def _digits(hidden: Hidden) -> str:
-    """The beginning of the names of runs on spoken digits, such as digits-3x512."""
-    return "digits-{}x{}".format(*layers_and_width(hidden))
-
-
 class PlannedRun(NamedTuple):
     name: str  # of its folder
     config: TrainConfig
@@ -148,60 +143,74 @@ class PlannedRun(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All runs at one scale. Each method returns the runs of one kind."""
+    """All runs at one scale. Each method returns the runs of one kind on some data.
+
+    Data is r-randman or t-randman, or the networks that learn spoken digits: "digits" is the one in the paper's
+    figures, "digits-5" the deepest, "every digits" all in the table of accuracies.
+    """
 
     scale: Scale
     config: ReproduceConfig
 
-    def randman_offline(self, dataset: str) -> list[PlannedRun]:
-        more = {"dataset": dataset, "draws": self.scale.draws, "snapshots": self.scale.snapshots}
-        return self._offline(dataset, self.scale.randman_offline, {**self.scale.randman, **more})
+    def offline(self, data: str) -> list[PlannedRun]:
+        """BPTT's run also compares the gradients of all other rules with its own."""
+        kind, more = self.scale.digits_offline, {}
+        if data in DATASETS:
+            kind, more = self.scale.randman_offline, {"draws": self.scale.draws, "snapshots": self.scale.snapshots}
+        others = tuple(rule for rule in kind.rules if rule != "bptt")
+        return [
+            self._run(f"{task}-offline-{rule}", kind, rule, settings, **more, align=others if rule == "bptt" else ())
+            for task, settings in self._tasks(data).items()
+            for rule in kind.rules
+        ]
 
-    def randman_online(self, dataset: str) -> list[PlannedRun]:
-        settings = {**self.scale.randman, "dataset": dataset}
-        return self._online(dataset, self.scale.randman_search, self.scale.randman_online, settings)
+    def bptt(self, data: str) -> list[PlannedRun]:
+        return [run for run in self.offline(data) if run.config.rule == "bptt"]
 
-    def digits_offline(self, hidden: Hidden) -> list[PlannedRun]:
-        return self._offline(_digits(hidden), self.scale.digits_offline, self._on_digits(hidden))
+    def online(self, data: str) -> list[PlannedRun]:
+        """The trials of a search for the learning rate of each rule, then a final run by each rule."""
+        search, final, runs = self.scale.digits_search, self.scale.digits_online, []
+        if data in DATASETS:
+            search, final = self.scale.randman_search, self.scale.randman_online
+        for task, settings in self._tasks(data).items():
+            trials = {
+                rule: [
+                    self._run(f"{task}-rate-{rate:g}-{rule}", search, rule, settings, mode="online", learning_rate=rate)
+                    for rate in search.rates
+                ]
+                for rule in search.rules
+            }
+            runs += [run for of_rule in trials.values() for run in of_rule]
+            for rule in final.rules:
+                run = self._run(f"{task}-online-{rule}", final, rule, settings, mode="online")
+                runs.append(run._replace(search=tuple(trial.name for trial in trials[rule])))
+        return runs
 
-    def digits_online(self, hidden: Hidden) -> list[PlannedRun]:
-        kinds = self.scale.digits_search, self.scale.digits_online
-        return self._online(_digits(hidden), *kinds, self._on_digits(hidden))
+    def search(self, data: str) -> list[PlannedRun]:
+        return [run for run in self.online(data) if run.is_trial]
 
-    def digits_slopes(self) -> list[PlannedRun]:
+    def slopes(self) -> list[PlannedRun]:
+        """The search over slope, width and number of layers, on spoken digits."""
         kind, scale = self.scale.slope_search, self.scale
         sizes = [(width,) * (depth - 1) for depth in scale.layers for width in scale.widths]
         return [
-            self._run(
-                f"{_digits(hidden)}-slope-{slope}-{rule}", kind, rule, self._on_digits(hidden), slope=float(slope)
-            )
-            for hidden in sizes
+            self._run(f"{task}-slope-{slope}-{rule}", kind, rule, settings, slope=float(slope))
+            for task, settings in self._digits(sizes).items()
             for slope in scale.slopes
             for rule in kind.rules
         ]
 
-    def _offline(self, name: str, kind: Training, settings: dict[str, Any]) -> list[PlannedRun]:
-        """BPTT's run also compares the gradients of all other rules with its own."""
-        others = tuple(rule for rule in kind.rules if rule != "bptt")
-        return [
-            self._run(f"{name}-offline-{rule}", kind, rule, settings, align=others if rule == "bptt" else ())
-            for rule in kind.rules
-        ]
+    def _tasks(self, data: str) -> dict[str, dict[str, Any]]:
+        """The settings of data and network, by the beginning of the names of their runs."""
+        if data in DATASETS:
+            return {data: {**self.scale.randman, "dataset": data}}
+        sizes = self.scale.sizes
+        figures = max((hidden for hidden in sizes if len(hidden) == 2), key=lambda hidden: hidden[0])
+        return self._digits({"digits": [figures], "digits-5": [max(sizes, key=len)], "every digits": sizes}[data])
 
-    def _online(self, name: str, search: Training, final: Training, settings: dict[str, Any]) -> list[PlannedRun]:
-        """The trials of a search for the learning rate of each rule, then a final run by each rule."""
-        how: dict[str, Any] = {**settings, "mode": "online"}
-        trials = [
-            self._run(f"{name}-rate-{rate:g}-{rule}", search, rule, how, learning_rate=rate)
-            for rule in search.rules
-            for rate in search.rates
-        ]
-        finals = [self._run(f"{name}-online-{rule}", final, rule, how) for rule in final.rules]
-        names = {rule: tuple(run.name for run in trials if run.config.rule == rule) for rule in final.rules}
-        return trials + [run._replace(search=names[run.config.rule]) for run in finals]
-
-    def _on_digits(self, hidden: Hidden) -> dict[str, Any]:
-        return {"dataset": "shd", "root": self.config.root, **self.scale.digits, "hidden": hidden}
+    def _digits(self, sizes: Sequence[Hidden]) -> dict[str, dict[str, Any]]:
+        common = {"dataset": "shd", "root": self.config.root, **self.scale.digits}
+        return {"digits-{}x{}".format(*layers_and_width(hidden)): {**common, "hidden": hidden} for hidden in sizes}
 
     def _run(self, name: str, kind: Training, rule: str, settings: dict[str, Any], **more: Any) -> PlannedRun:
         common = {
