@@ -13,7 +13,7 @@ import pytest
 
 import otpe
 from otpe.rulebook import Emission
-from otpe.testing import CHECKS, Scenario, assert_live, check_rule, checks, relative_error, scenario
+from otpe.testing import CHECKS, Scenario, assert_live, assertions, check_rule, relative_error, rule_checks, scenario
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -27,9 +27,7 @@ def test_no_check_uses_an_assert_statement():
     for path in folder.glob("*.py"):
         bare = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
         assert bare == [], f"{path.name} has an assert, which python -O removes. Use require"
-    code = (
-        "from otpe.testing import checks; import numpy as np; checks.same(np.float64(1), np.float64(2), 'one and two')"
-    )
+    code = "from otpe.testing import assertions; import numpy as np; assertions.same(np.float64(1), np.float64(2), 'one and two')"
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
     assert "AssertionError: one and two, differ by a relative 5.0e-01" in done.stderr
 
@@ -168,8 +166,8 @@ def test_checks_can_be_skipped_by_name(capsys):
 
 
 def test_checks_that_do_not_apply_are_named(monkeypatch):
-    few = (checks.check_forms_agree, checks.check_causal, checks.check_state_does_not_grow)
-    monkeypatch.setattr(checks, "CHECKS", few)
+    few = (rule_checks.check_forms_agree, rule_checks.check_causal, rule_checks.check_state_does_not_grow)
+    monkeypatch.setattr(rule_checks, "CHECKS", few)
     assert check_rule("bptt") == (
         "forms agree: skipped, the rule has only one form",
         "causal: skipped, the rule has no per-step form",
@@ -187,7 +185,7 @@ def test_unknown_checks_are_refused(skip):
 
 def test_a_state_that_changes_is_found():
     with pytest.raises((AssertionError, ValueError, TypeError), match="state"):
-        checks.check_state_does_not_grow(otpe.Rule("broken", hidden=Grows(), output=otpe.Ostl()))
+        rule_checks.check_state_does_not_grow(otpe.Rule("broken", hidden=Grows(), output=otpe.Ostl()))
 
 
 def test_silence_is_found():
@@ -207,4 +205,4 @@ def test_a_nan_in_any_leaf_is_found():
     for given in ([np.nan, 1.0], [1.0, np.nan]):
         assert np.isnan(relative_error(given, [1.0, 1.0]))
         with pytest.raises(AssertionError, match="differ by a relative nan"):
-            checks.same(given, [np.ones(()), np.ones(())], "these")
+            assertions.same(given, [np.ones(()), np.ones(())], "these")

@@ -6,7 +6,7 @@ import optax
 import pytest
 
 import otpe
-from otpe.testing import learners
+from otpe.testing import check_learner
 
 NET = otpe.dense([6, 5, 3], leak=0.8, threshold=0.3)
 
@@ -17,11 +17,11 @@ def make(rule="otpe", **settings):
 
 @pytest.mark.parametrize("rule", ["otpe", "f-approx-otpe"])  # test_learner.py checks the other rules
 def test_learners_of_all_rules_pass(rule):
-    otpe.testing.check_learner(lambda: make(rule))
+    check_learner(lambda: make(rule))
 
 
 def test_a_learner_that_updates_every_few_steps_passes():
-    otpe.testing.check_learner(lambda: make(every=4, decay=1e-3))
+    check_learner(lambda: make(every=4, decay=1e-3))
 
 
 class Broken:
@@ -134,7 +134,7 @@ class Forgetful(Broken):
 )
 def test_broken_learners_are_found(kind, words):
     with pytest.raises(AssertionError, match=words):
-        learners.check_learner(kind)
+        check_learner(kind)
 
 
 def test_a_learner_without_a_network_passes_with_given_sizes():
@@ -159,4 +159,4 @@ def test_a_learner_without_a_network_passes_with_given_sizes():
         def clone(self):
             return Counting(self.counts.copy())
 
-    otpe.testing.check_learner(Counting, inputs=6, classes=3)
+    check_learner(Counting, inputs=6, classes=3)

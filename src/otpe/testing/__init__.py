@@ -9,11 +9,12 @@ Each check raises an AssertionError that says what is wrong. With `jax_enable_x6
 at most 1e-10.
 """
 
-from otpe.testing.checks import CHECKS, check_rule
-from otpe.testing.layers import check_layer
-from otpe.testing.learners import check_learner
-from otpe.testing.neurons import check_neuron
-from otpe.testing.oracles import autodiff, relative_error
+from otpe.testing.assertions import relative_error
+from otpe.testing.layer_checks import check_layer
+from otpe.testing.learner_checks import check_learner
+from otpe.testing.neuron_checks import check_neuron
+from otpe.testing.oracles import autodiff
+from otpe.testing.rule_checks import CHECKS, check_rule
 from otpe.testing.scenario import Scenario, assert_live, scenario, scenario_on
 
 __all__ = [

@@ -8,7 +8,6 @@ neuron with it.
 
 import math
 from collections import namedtuple
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -136,9 +135,7 @@ def _integrator(neuron: Any, leaks: dict[str, Array], state: tuple[Array, ...], 
     return (v,), v
 
 
-_NEURONS: dict[type, Callable[..., Any]] = {
-    LIF: _lif, CubaLIF: _cuba, AdaptiveLIF: _adaptive, LeakyIntegrator: _integrator,
-}  # fmt: skip
+_NEURONS: dict[type, Any] = {LIF: _lif, CubaLIF: _cuba, AdaptiveLIF: _adaptive, LeakyIntegrator: _integrator}
 
 
 def _spike(neuron: Any, d: Array) -> Array:
@@ -208,26 +205,3 @@ def _losses(function: Any, logits: Array, target: Array) -> Array:
         return jnp.stack(losses)
     of_label = jnp.take_along_axis(logits, target[..., None], -1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - of_label
-
-
-def require(condition: Any, message: str) -> None:
-    """Raise AssertionError with this message unless the condition holds. `python -O` does not remove it."""
-    if not condition:
-        raise AssertionError(f"{message}.")
-
-
-def relative_error(given: Any, wanted: Any) -> float:
-    """Return the largest |given − wanted| / |wanted|, in the 2-norm, over the leaves of two pytrees.
-
-    A leaf with `wanted` = 0 counts with its absolute error. The result is NaN if any number is NaN.
-    """
-    pairs = zip(jax.tree.leaves(given), jax.tree.leaves(wanted), strict=True)
-    return float(np.max([_relative_error(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs]))
-
-
-def _relative_error(given: np.ndarray, wanted: np.ndarray) -> float:
-    if given.shape != wanted.shape:
-        raise ValueError(f"shapes differ: {given.shape} against {wanted.shape}.")
-    size = np.linalg.norm(wanted)
-    difference = np.linalg.norm(given - wanted)
-    return float(difference / size) if size > 0 else float(difference)

@@ -11,7 +11,7 @@ from otpe.layers import Dense
 from otpe.networks import Network, dense
 from otpe.rulebook import rule
 from otpe.surrogates import Surrogate, fast_sigmoid
-from otpe.testing.oracles import require
+from otpe.testing.assertions import require
 from otpe.training import gradients
 
 

@@ -1,4 +1,4 @@
-"""Checks that every neuron must pass. The AssertionError says what is wrong, and in which entry.
+"""Checks for neurons. The AssertionError says what is wrong, and in which entry.
 
     otpe.testing.check_neuron(MyNeuron(…))
 
@@ -11,7 +11,6 @@
 The tolerance for derivatives is 1e-7 with `jax_enable_x64`, else 5e-3.
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from jax import Array
 
 from otpe import neurons, states
 from otpe.neurons import contract
-from otpe.testing.oracles import require
+from otpe.testing.assertions import require, require_value
 
 SAMPLES, STEPS = 16, 10
 REACH = 30.0  # the smallest current of a spike is searched between −REACH and REACH
@@ -32,9 +31,9 @@ SMALL = 2.0**-10  # a difference that is exact in binary
 class Point(NamedTuple):
     """One step of the neurons and its derivatives. The last axes of all arrays are [B, *shape], one per neuron."""
 
-    before: list[Array]  # the arrays of the state before the step
+    before: Any  # the state before the step
     current: Array
-    state: Any  # after the step
+    after: Any  # the state after the step
     output: np.ndarray
     J: np.ndarray  # by JAX: rows are the arrays of the new state, then the output; columns those of `before`, then c
     A: np.ndarray  # by linearise    [k, k, …]
@@ -71,16 +70,12 @@ def check_contract(neuron: Any) -> None:
         contract.check_neuron(neuron)
     except TypeError as error:
         raise AssertionError(str(error)) from None
-    copied, name = copy.deepcopy(neuron), type(neuron).__name__
-    equal = copied == neuron and hash(copied) == hash(neuron)
-    require(
-        equal, f"{name} differs from a copy of itself: make it a frozen dataclass, so that equal ones compare equal"
-    )
+    name = type(neuron).__name__
+    require_value(neuron, name)
+    missing = [part for part in ("values", "with_values", "causes") if not hasattr(neuron, part)]
     if hasattr(neuron, "init"):
-        missing = [part for part in ("values", "with_values", "causes") if not hasattr(neuron, part)]
-        require(
-            not missing, f"{name} has init but not {' and '.join(missing)}: trained parameters need all four methods"
-        )
+        lacks = f"{name} has init but not {' and '.join(missing)}"
+        require(not missing, f"{lacks}: trained parameters need all four methods")
 
 
 def check_shapes(neuron: Any, shape: tuple[int, ...]) -> None:
@@ -89,19 +84,17 @@ def check_shapes(neuron: Any, shape: tuple[int, ...]) -> None:
     one = _bound(neuron, shape)
     state = one.start(full, dtype)
     result = one.step(state, jnp.zeros(full, dtype))
-    triple = isinstance(result, tuple) and len(result) == 3
-    require(
-        triple,
-        f"step of {name} returned {type(result).__name__}, expected a state, an output and the argument of linearise",
-    )
+    triple, given = isinstance(result, tuple) and len(result) == 3, type(result).__name__
+    require(triple, f"step of {name} returned {given}, expected a state, an output and the argument of linearise")
     after, output, kept = result
     same_structure = jax.tree.structure(state) == jax.tree.structure(after)
     require(same_structure, f"step of {name} returned a state of another structure than start")
-    arrays = [("start", a) for a in jax.tree.leaves(state)] + [("the state of step", a) for a in jax.tree.leaves(after)]
-    arrays += [("the output of step", output), *(("the third result of step", a) for a in jax.tree.leaves(kept))]
-    for what, a in arrays:
-        fits = np.shape(a) == full and a.dtype == dtype
-        require(fits, f"{name}: {what} has {_described(a)}, expected {_described(jnp.zeros(full, dtype))}")
+    results = {"start": state, "the state of step": after, "the output of step": output}
+    for what, tree in (results | {"the third result of step": kept}).items():
+        for a in jax.tree.leaves(tree):
+            given = f"the shape {list(np.shape(a))} and the type {a.dtype}"
+            expected = f"the shape {list(full)} and the type {dtype}"
+            require(given == expected, f"{name}: {what} has {given}, expected {expected}")
     try:
         at = neurons.derivatives(one, kept)
     except ValueError as error:
@@ -135,10 +128,9 @@ def check_output(case: Case) -> None:
 
 def check_elementwise(case: Case) -> None:
     """A neuron does not depend on other neurons or other samples: a change in one neuron changes no other."""
-    first, changed = case.points[0].before, (0,) * (1 + len(case.shape))
-    runs = []
+    changed, runs = (0,) * (1 + len(case.shape)), []
     for change in (0.0, 0.7):
-        state, results = _as_state(case, first), []
+        state, results = case.points[0].before, []
         for point in case.points:
             state, output, kept = case.neuron.step(state, point.current.at[changed].add(change))
             at = neurons.derivatives(case.neuron, kept)
@@ -182,12 +174,10 @@ def check_poles(case: Case) -> None:
         poles = neurons.poles(case.kind)
     except ValueError as error:
         raise AssertionError(str(error).removesuffix(".")) from None
-    require(poles, f"poles of {case.name} are (), expected the states that a current passes on its way to the output")
+    given = f"poles of {case.name} are {poles!r}"
+    require(poles, f"{given}, expected the states that a current passes on its way to the output")
     drives_output = any(np.any(point.h[poles[-1]]) for point in case.points)
-    require(
-        drives_output,
-        f"poles of {case.name} are {poles!r}, but state {poles[-1]} does not drive the output: the membrane is last",
-    )
+    require(drives_output, f"{given}, but state {poles[-1]} does not drive the output: the membrane is last")
     if hasattr(case.kind, "poles"):
         return
     rows = states.rows(neurons.leak_matrix(case.kind, None, case.shape))
@@ -217,9 +207,9 @@ def check_trained(case: Case) -> None:
     require(not missing, f"values of {case.name} lack {', '.join(missing)}, which init returned")
     values = {name: jnp.broadcast_to(value, points[0].current.shape) for name, value in values.items()}
     for name in trained:
-        by_rule, by_step = np.zeros_like(points[0].h), np.zeros((len(points[0].before), *points[0].output.shape))
+        by_rule, by_step = np.zeros_like(points[0].h), np.zeros_like(points[0].J[:-1, -1])
         for t, point in enumerate(points):
-            causes = case.neuron.causes(_as_state(case, point.before))
+            causes = case.neuron.causes(point.before)
             require(name in causes, f"causes of {case.name} lack {name}, which init returned")
             x, e = causes[name]
             direct = np.stack([_number(part) * np.asarray(x) for part in states.entries(e)])
@@ -236,14 +226,8 @@ def check_trained(case: Case) -> None:
 
 
 CHECKS: tuple[Callable[[Case], None], ...] = (
-    check_finite,
-    check_output,
-    check_elementwise,
-    check_linearise,
-    check_leaks,
-    check_poles,
-    check_trained,
-)
+    check_finite, check_output, check_elementwise, check_linearise, check_leaks, check_poles, check_trained,
+)  # fmt: skip
 
 
 # linearise
@@ -282,11 +266,10 @@ def _wrong_entries(case: Case) -> list[str]:
     Without a spike, M = 1 + w h for some w. So P_t is ∂x_{t+1}/∂x_t − w ∂s_{t+1}/∂x_t, and w follows from ∂x/∂c. P does
     not depend on the current, so it can be computed with a current that is too small for a spike.
     """
-    k = len(case.points[0].b)
-    if len(case.points[0].before) != k:
+    first = case.points[0]
+    if len(first.J) - 1 != len(first.b):
         return []
-    wrong = _compare("b", _columns(case.points[0].b, case.points[0].h), _measured_b(case), "state {} by the current",
-                     case.points[0])  # fmt: skip
+    wrong = _compare("b", _columns(first.b, first.h), _measured_b(case), "state {} by the current", first)
     if wrong:
         return wrong
     P = [matrix for matrix in map(_measured_P, case.quiet) if matrix is not None]
@@ -316,8 +299,8 @@ def _solved(point: Point, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _measured_b(case: Case) -> np.ndarray:
     """Return b: the change of the states by a small change of the current, without a spike, per unit of current."""
     quiet = case.quiet[0]
-    changed = case.neuron.step(_as_state(case, quiet.before), quiet.current - SMALL)[0]
-    pairs = zip(jax.tree.leaves(quiet.state), jax.tree.leaves(changed), strict=True)
+    changed = case.neuron.step(quiet.before, quiet.current - SMALL)[0]
+    pairs = zip(jax.tree.leaves(quiet.after), jax.tree.leaves(changed), strict=True)
     return np.stack([(np.asarray(a) - np.asarray(b)) / SMALL for a, b in pairs])
 
 
@@ -352,12 +335,14 @@ def _wrong_leaks(case: Case, measured: np.ndarray) -> list[str]:
 
 def _measured_leaks(case: Case) -> np.ndarray | None:
     """Return A without spikes [k, k, …], from steps with small states, or None if the state has not k arrays."""
-    initial = jax.tree.leaves(case.neuron.start(case.points[0].output.shape, jnp.zeros(()).dtype))
+    start = case.neuron.start(case.points[0].output.shape, jnp.zeros(()).dtype)
+    initial, structure = jax.tree.flatten(start)
     if len(initial) != len(case.points[0].b):
         return None
 
     def after(leaves: list[Array]) -> np.ndarray:
-        return np.stack(jax.tree.leaves(case.neuron.step(_as_state(case, leaves), jnp.zeros_like(leaves[0]))[0]))
+        state = jax.tree.unflatten(structure, leaves)
+        return np.stack(jax.tree.leaves(case.neuron.step(state, jnp.zeros_like(leaves[0]))[0]))
 
     unchanged = after(initial)
     columns = [after([a + SMALL * (i == j) for i, a in enumerate(initial)]) - unchanged for j in range(len(initial))]
@@ -368,9 +353,7 @@ def _by_value(case: Case, values: dict[str, Array], name: str, point: Point) -> 
     """Return the derivatives of the state after a step, and of the output, by a trained parameter."""
 
     def step(value: Array) -> Any:
-        state, output, _ = case.kind.with_values(values | {name: value}).step(
-            _as_state(case, point.before), point.current
-        )
+        state, output, _ = case.kind.with_values(values | {name: value}).step(point.before, point.current)
         return [*jax.tree.leaves(state), output]
 
     return np.stack(jax.jvp(step, (values[name],), (jnp.ones_like(values[name]),))[1])
@@ -403,16 +386,15 @@ def _case(kind: Any, shape: tuple[int, ...]) -> Case:
     """Return a trajectory with random currents around the smallest current that makes each neuron spike."""
     neuron, dtype, rng = _bound(kind, shape), jnp.zeros(()).dtype, np.random.default_rng(0)
     state, full = neuron.start((SAMPLES, *shape), dtype), (SAMPLES, *shape)
-    structure, step = jax.tree.structure(state), _differentiated_step(neuron)
+    point = _differentiated_step(neuron)
     output = jax.jit(lambda state, c: neuron.step(state, c)[1])
     points, quiet = [], []
     for _ in range(STEPS):
         critical = _critical_current(output, state, full, dtype)
         distance = rng.choice([1e-3, 0.05, 0.5, 2.0], full) * rng.standard_normal(full)
-        before = jax.tree.leaves(state)
-        points.append(_point(before, jnp.asarray(critical + distance, dtype), structure, step))
-        quiet.append(_point(before, jnp.asarray(critical - 1, dtype), structure, step))
-        state = points[-1].state
+        points.append(point(state, jnp.asarray(critical + distance, dtype)))
+        quiet.append(point(state, jnp.asarray(critical - 1, dtype)))
+        state = points[-1].after
     return Case(kind, neuron, shape, points, quiet)
 
 
@@ -428,11 +410,12 @@ def _critical_current(output: Any, state: Any, full: tuple[int, ...], dtype: Any
     return np.asarray(high)
 
 
-def _differentiated_step(neuron: Any) -> Any:
-    """Return a compiled function that takes a step and returns its results and derivatives."""
+def _differentiated_step(neuron: Any) -> Callable[[Any, Array], Point]:
+    """Return a function that takes a state and a current, and returns the step and its derivatives."""
 
-    def differentiated(state: Any, current: Array) -> Any:
-        leaves, structure = jax.tree.flatten(state)
+    @jax.jit
+    def differentiated(before: Any, current: Array) -> tuple[Any, ...]:
+        leaves, structure = jax.tree.flatten(before)
 
         def step(*given: Array) -> Any:
             after, output, kept = neuron.step(jax.tree.unflatten(structure, given[:-1]), given[-1])
@@ -445,27 +428,25 @@ def _differentiated_step(neuron: Any) -> Any:
             columns.append(jnp.stack(jax.jvp(step, given, ones, has_aux=True)[1]))
         outputs, (after, kept) = step(*given)
         at = neurons.derivatives(neuron, kept)
-        A = [[jnp.broadcast_to(a, current.shape) for a in row] for row in states.rows(at.A)]
-        h = [jnp.broadcast_to(a, current.shape) for a in states.entries(at.h)]
-        return after, outputs[-1], jnp.stack(columns, 1), A, h, [jnp.asarray(e, float) for e in states.entries(at.b)]
 
-    return jax.jit(differentiated)
+        def stacked(entries: Any) -> Array:
+            return jnp.stack([jnp.broadcast_to(a, current.shape) for a in entries])
 
+        A, h = jnp.stack([stacked(row) for row in states.rows(at.A)]), stacked(states.entries(at.h))
+        b = jnp.stack([jnp.asarray(e, float) for e in states.entries(at.b)])
+        return after, outputs[-1], jnp.stack(columns, 1), A, b, h
 
-def _point(before: list[Array], current: Array, structure: Any, step: Any) -> Point:
-    after, output, J, A, h, b = step(jax.tree.unflatten(structure, before), current)
-    A = np.stack([np.stack(row) for row in A])
-    return Point(before, current, after, np.asarray(output), np.asarray(J), A, np.stack(b), np.stack(h))
+    def point(before: Any, current: Array) -> Point:
+        after, *arrays = differentiated(before, current)
+        return Point(before, current, after, *map(np.asarray, arrays))
+
+    return point
 
 
 def _bound(neuron: Any, shape: tuple[int, ...]) -> Any:
     """Return the neuron bound to its initial arrays."""
     dtype = jnp.zeros(()).dtype
     return neurons.bind(neuron, neurons.values(neuron, neurons.trained(neuron, shape, dtype), shape, dtype))
-
-
-def _as_state(case: Case, leaves: list[Array]) -> Any:
-    return jax.tree.unflatten(jax.tree.structure(case.points[0].state), leaves)
 
 
 def _columns(b: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -485,7 +466,3 @@ def _first(where: np.ndarray, of: Any) -> float:
 
 def _number(a: Any) -> float:
     return float(np.ravel(a)[0])
-
-
-def _described(a: Any) -> str:
-    return f"the shape {list(np.shape(a))} and the type {a.dtype}"

@@ -1,9 +1,10 @@
-"""Checks that every learning rule must pass. Each takes a rule and raises an AssertionError that says what is wrong.
+"""Checks for learning rules. Each takes a rule and raises an AssertionError that says what is wrong.
 
 A check that does not apply to a rule returns the reason as text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,11 +14,10 @@ import optax
 
 from otpe import check as checked
 from otpe.rulebook import Rule, rule, stepper
-from otpe.testing.oracles import relative_error, require
+from otpe.testing.assertions import require, same
 from otpe.testing.scenario import Scenario, assert_live, scenario
 from otpe.training import gradients, online_pass
 
-Check = Callable[[Rule], str | None]
 ONE_FORM = "the rule has only one form"
 NO_STEPS = "the rule has no per-step form"
 
@@ -33,30 +33,22 @@ def check_rule(name: str | Rule, skip: str | Iterable[str] | Mapping[str, str] =
     Returns:
       One line for each check that was skipped.
     """
-    reasons = {_plain_name(check): reason for check, reason in _reasons(skip).items()}
-    for check_name in reasons:
-        checked.one_of("check", check_name, map(_name, CHECKS))
+    skip = skip if isinstance(skip, Mapping) else dict.fromkeys((skip,) if isinstance(skip, str) else skip, "")
+    reasons = {_plain(check): reason or "as asked" for check, reason in skip.items()}
+    checks = {_plain(getattr(check, "__name__", "")): check for check in CHECKS}
+    for check in reasons:
+        checked.one_of("check", check, checks)
     lines = []
-    for check in CHECKS:
-        reason = reasons.get(_name(check)) or check(rule(name))
+    for check, run in checks.items():
+        reason = reasons.get(check) or run(rule(name))
         if reason:
-            lines.append(f"{_name(check)}: skipped, {reason}")
+            lines.append(f"{check}: skipped, {reason}")
             print(f"{rule(name).name}: {lines[-1]}")
     return tuple(lines)
 
 
-def _reasons(skip: Any) -> dict[str, str]:
-    if isinstance(skip, Mapping):
-        return {name: reason or "as asked" for name, reason in skip.items()}
-    return dict.fromkeys((skip,) if isinstance(skip, str) else skip, "as asked")
-
-
-def _name(check: Check) -> str:
+def _plain(name: Any) -> Any:
     """Return the name of a check for users, such as "exact without memory" for `check_exact_without_memory`."""
-    return _plain_name(getattr(check, "__name__", ""))
-
-
-def _plain_name(name: Any) -> Any:
     return name.removeprefix("check_").replace("_", " ") if isinstance(name, str) else name
 
 
@@ -95,12 +87,9 @@ def check_exact_without_memory(rule: Rule) -> None:
 def check_batch(rule: Rule) -> None:
     """Samples are independent: the gradient of a batch is the mean of the gradients of its samples."""
     case = _live_case()
-    batch = case.labels.shape[0]
-    alone = [
-        gradients(case.net, case.params, case.spikes[:, b : b + 1], case.labels[b : b + 1], rule=rule)
-        for b in range(batch)
-    ]
-    mean = jax.tree.map(lambda *g: sum(g) / batch, *alone)
+    net, params, spikes, labels = case
+    alone = [gradients(net, params, spikes[:, b : b + 1], labels[b : b + 1], rule=rule) for b in range(len(labels))]
+    mean = jax.tree.map(lambda *g: sum(g) / len(g), *alone)
     same(gradients(*case, rule=rule), mean, f"{rule.name}: a batch, and the mean over its samples one by one")
 
 
@@ -108,19 +97,14 @@ def check_causal(rule: Rule) -> str | None:
     """Online, the losses up to a step do not depend on later inputs."""
     if not rule.has_steps:
         return NO_STEPS
-    case, optimizer = _live_case(), optax.sgd(0.05)
-    half = case.spikes.shape[0] // 2
-    opt_state = optimizer.init(case.params)
-    changed = case.spikes.at[half:].set(1 - case.spikes[half:])
+    (net, params, spikes, labels), optimizer = _live_case(), optax.sgd(0.05)
+    half, opt_state = len(spikes) // 2, optimizer.init(params)
+    changed = spikes.at[half:].set(1 - spikes[half:])
     for traces in ("dense", "factored") if rule.has_whole else ("dense",):
-        losses = [
-            online_pass(
-                case.net, case.params, opt_state, spikes, case.labels, rule=rule, optimizer=optimizer, traces=traces
-            )[2]
-            for spikes in (case.spikes, changed)
-        ]
+        run = partial(online_pass, net, params, opt_state, rule=rule, optimizer=optimizer, traces=traces)
+        before, after = (run(x, labels)[2] for x in (spikes, changed))
         what = f"{rule.name}: losses of two sequences with {traces} traces, before the sequences differ,"
-        same(losses[1][:half], losses[0][:half], what)
+        same(after[:half], before[:half], what)
     return None
 
 
@@ -156,15 +140,10 @@ def check_transforms(rule: Rule) -> None:
     same(given, expected, f"{rule.name}: inside jit and vmap, and outside")
 
 
-CHECKS: tuple[Check, ...] = (
-    check_output,
-    check_forms_agree,
-    check_exact_without_memory,
-    check_batch,
-    check_causal,
-    check_state_does_not_grow,
+CHECKS: tuple[Callable[[Rule], str | None], ...] = (
+    check_output, check_forms_agree, check_exact_without_memory, check_batch, check_causal, check_state_does_not_grow,
     check_transforms,
-)
+)  # fmt: skip
 
 
 def _live_case() -> Scenario:
@@ -175,10 +154,3 @@ def _live_case() -> Scenario:
 
 def _bptt(case: Scenario, like: Rule) -> Any:
     return gradients(*case, rule=rule("bptt", readout=like.readout))
-
-
-def same(given: Any, expected: Any, what: str) -> None:
-    """Raise AssertionError unless two pytrees are equal up to rounding. `what` names both in the message."""
-    tolerance = 1e-10 if jax.tree.leaves(expected)[0].dtype == jnp.float64 else 1e-4
-    error = relative_error(given, expected)
-    require(error <= tolerance, f"{what}, differ by a relative {error:.1e}, expected at most {tolerance:.0e}")

@@ -1,4 +1,4 @@
-"""Checks that every learner for streams must pass, modelled on the checks of river.
+"""Checks for learners for streams, modelled on the checks of river.
 
     otpe.testing.check_learner(lambda: otpe.StreamLearner(net, rule="otpe"))
 
@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from otpe.testing.oracles import require
+from otpe.testing.assertions import require
 
 STEPS = 30
 PYTHON_SLACK = 100_000  # bytes by which Python's own memory may grow
@@ -43,9 +43,8 @@ def check_learner(make: Make, inputs: int | None = None, classes: int | None = N
 def check_called_before_learning(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     """Every method works on a new learner, whichever is called first."""
     scores = np.asarray(make().predict_one(xs[0]))
-    require(
-        scores.ndim == 1 and np.isfinite(scores).all(), f"predict_one gave {scores!r}, expected finite scores [classes]"
-    )
+    finite = scores.ndim == 1 and np.isfinite(scores).all()
+    require(finite, f"predict_one gave {scores!r}, expected finite scores [classes]")
     make().observe_one(xs[0])
     make().reset()
     make().clone()
@@ -142,23 +141,15 @@ def check_saved_and_loaded(make: Make, xs: np.ndarray, labels: np.ndarray) -> No
         path = Path(folder) / "learner"
         one.save(path)
         other = type(one).load(path)
-    require(
-        _same(_fit(one, xs, labels), _fit(other, xs, labels), xs),
-        "a learner that was saved and loaded learns otherwise than the original",
-    )
+    same = _same(_fit(one, xs, labels), _fit(other, xs, labels), xs)
+    require(same, "a learner that was saved and loaded learns otherwise than the original")
 
 
-CHECKS = [
-    check_called_before_learning,
-    check_inputs_are_not_changed,
-    check_prediction_is_pure,
-    check_observing_keeps_weights,
-    check_clone_is_independent,
-    check_same_seed_same_result,
-    check_memory_is_bounded,
-    check_blocks_equal_steps,
+CHECKS = (
+    check_called_before_learning, check_inputs_are_not_changed, check_prediction_is_pure, check_observing_keeps_weights,
+    check_clone_is_independent, check_same_seed_same_result, check_memory_is_bounded, check_blocks_equal_steps,
     check_saved_and_loaded,
-]
+)  # fmt: skip
 
 
 def _fit(learner: Any, xs: np.ndarray, labels: np.ndarray) -> Any:
