@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 
 # T-Randman made small: every rule in every mode it has, in about a minute and a half on 2 cores.
 demo: $(VENV)/installed
@@ -25,6 +25,11 @@ format: $(VENV)/installed
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(VENV)/installed
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo "The site: docs/_build/html/index.html"
+	@$(BIN)/python -m webbrowser "file://$(CURDIR)/docs/_build/html/index.html" >/dev/null || true
+
 bench: $(VENV)/installed
 	$(BIN)/otpe bench
 
@@ -36,4 +41,4 @@ $(VENV)/installed: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) docs/_build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

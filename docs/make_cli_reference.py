@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, the reference of the command line: python docs/make_cli_reference.py
+"""Writes docs/reference/cli.md, the reference of the command line: python docs/make_cli_reference.py
 
 A setting is a field of a dataclass. The string after it describes it: `otpe VERB --help` shows the same text.
 Python keeps neither these strings nor the comments that group the fields, so both are read from the source.
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from otpe.cli import VERBS, Verb
 
-PAGE = Path(__file__).parent / "cli.md"
+PAGE = Path(__file__).parent / "reference" / "cli.md"
 OPENING = """\
 # The command line
 

@@ -33,7 +33,7 @@ def main() -> None:
     print("The F- rules are held against BPTT on their own loss, that of the leaky readout.")
     table("cosine of the kernel gradient (1 is BPTT's direction)", cosine.mean(0), "{:8.2f}")
     table("its size, |rule| / |BPTT|", np.exp(np.log(size).mean(0)), "{:8.3g}")
-    print("\nNext: docs/choosing-a-rule.md says what this means for you.")
+    print("\nNext: docs/concepts/choosing-a-rule.md says what this means for you.")
 
 
 def table(title: str, rows: np.ndarray, number: str) -> None:

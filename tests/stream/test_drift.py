@@ -73,6 +73,6 @@ def test_all_learners_see_the_same_stream(drift):
 
 def test_the_tables_in_the_docs_match_the_recorded_numbers(drift):
     recorded = json.loads((ROOT / "docs" / "results" / "drift.json").read_text())
-    page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "drift.md").read_text(encoding="utf-8")
     for table in drift.tables(recorded["learners"]).strip().split("\n\n"):
         assert table in page

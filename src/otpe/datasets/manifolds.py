@@ -14,7 +14,7 @@ Spikes are drawn from a key, in pure JAX. The protocol decides how hard the task
 
 - `standardize="batch"`, the authors': every mini-batch draws 1,000 fresh points per class, maps the values of each unit
   to [0, 1] by the minimum and maximum of this draw, and keeps `batch` of the points. Minimum and maximum change from
-  batch to batch, and all values with them: rules reach 65 to 82 % (docs/data.md).
+  batch to batch, and all values with them: rules reach 65 to 82 % (docs/how-to/load-data.md).
 - `standardize="fixed"`: minimum and maximum are those of 1,000 points per class that the seed of the manifolds decides.
   Values beyond them are clipped. This is easier: every rule reaches 99 %.
 """

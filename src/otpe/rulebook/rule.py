@@ -299,7 +299,7 @@ class Rule:
             if isinstance(local, type) or not isinstance(local, PerStep | WholeSequence | NonLocal):
                 raise TypeError(
                     f"{where} is {local!r}, expected a local rule such as otpe.Otpe() or otpe.Ostl();"
-                    " docs/how-to-write-a-rule.md describes what a rule needs."
+                    " docs/how-to/write-a-rule.md describes what a rule needs."
                 )
         if isinstance(self.hidden, NonLocal) != isinstance(self.output, NonLocal):
             raise ValueError(

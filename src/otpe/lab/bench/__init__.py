@@ -1,4 +1,6 @@
-"""`otpe bench`: time, peak memory and state bytes of every rule, and how they grow. docs/benchmarks.md is the manual.
+"""`otpe bench`: time, peak memory and state bytes of every rule, and how they grow.
+
+The manual is docs/how-to/measure-time-and-memory.md.
 
 config.py   what to measure; free of jax, so that `otpe bench --help` answers at once
 plan.py     from the settings to the points; all input is checked here, before anything is computed

@@ -1,4 +1,4 @@
-"""`otpe data`: fetch, verify, summarise and draw a dataset. docs/otpe-data.md is the manual.
+"""`otpe data`: fetch, verify, summarise and draw a dataset. docs/how-to/look-at-data.md is the manual.
 
 config.py    what to look at; free of jax, so that `otpe data --help` answers at once
 settings.py  do the settings make sense, and go with this dataset?

@@ -1,4 +1,6 @@
-"""Training: `otpe.train`, `otpe.compare`, and runs that can be stopped, killed and resumed. docs/training.md tells how.
+"""Training: `otpe.train`, `otpe.compare`, and runs that can be stopped, killed and resumed.
+
+The manual is docs/how-to/train-and-resume.md.
 
 config.py      every setting; free of jax, so that `otpe train --help` answers at once
 settings.py    do they make sense together?
