@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import otpe
-from otpe.lab.bench import points, schedule
+from otpe.lab.bench import figures, growth, measurements, points
 from otpe.lab.bench.points import Point
+from otpe.lab.settings import BenchConfig
+from otpe.rulebook import named_rules
 
 # Exponents
 
@@ -17,18 +19,18 @@ from otpe.lab.bench.points import Point
 @pytest.mark.parametrize("power", [-1, 0, 0.5, 1, 2, 3])
 def test_the_fit_finds_a_known_power(power):
     values = [3, 10, 20, 70]
-    assert schedule.exponent(values, [5.0 * v**power for v in values]) == pytest.approx(power, abs=1e-9)
+    assert growth.exponent(values, [5.0 * v**power for v in values]) == pytest.approx(power, abs=1e-9)
 
 
 def test_the_exponent_is_fitted_by_least_squares():
     x, y = np.log([1, 2, 4]), np.array([0.0, 1.0, 1.0])
     by_hand = ((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum()
-    assert schedule.exponent([1, 2, 4], np.exp(y).tolist()) == pytest.approx(by_hand)
+    assert growth.exponent([1, 2, 4], np.exp(y).tolist()) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(("values", "measured"), [([], []), ([4], [7.0]), ([4, 4], [7.0, 8.0]), ([1, 2], [0, 5])])
 def test_too_few_points_give_no_fit(values, measured):
-    assert schedule.exponent(values, measured) is None
+    assert growth.exponent(values, measured) is None
 
 
 # The paper's table, without a clock
@@ -44,31 +46,70 @@ def at(axis, value, rule, mode, width):
 
 
 @pytest.mark.parametrize("rule", [rule for rule in otpe.rules() if rule != "bptt"])
-@pytest.mark.parametrize("axis", schedule.AXES)
+@pytest.mark.parametrize("axis", growth.AXES)
 def test_the_state_grows_as_in_the_table(rule, axis):
     state = [points.state(at(axis, value, rule, "step", width=128)) for value in LARGE[axis]]
-    memory = schedule.expected(rule, "step").memory
-    assert schedule.exponent(LARGE[axis], state) == pytest.approx(getattr(memory, axis), abs=0.1)
+    memory = growth.expected(rule, "step").memory
+    assert growth.exponent(LARGE[axis], state) == pytest.approx(getattr(memory, axis), abs=0.1)
+
+
+# Exponents of time and memory of one step over n, T, B and L, counted by hand.
+PER_WEIGHT, PER_INPUT = ((2, 0, 1, 1), (2, 0, 1, 1)), ((2, 0, 1, 1), (1, 0, 1, 1))
+DEEP_PER_WEIGHT, DEEP_PER_INPUT = ((2, 0, 1, 2), (2, 0, 1, 2)), ((2, 0, 1, 1), (1, 0, 1, 2))
+STEP = {
+    "bptt": None, "rtrl": ((4, 0, 1, 3), (3, 0, 1, 2)), "ostl": PER_WEIGHT, "ottt": PER_INPUT,
+    "otpe": PER_WEIGHT, "approx-otpe": PER_INPUT, "f-otpe": PER_WEIGHT, "f-approx-otpe": PER_INPUT,
+    "deep-otpe": DEEP_PER_WEIGHT, "approx-deep-otpe": DEEP_PER_INPUT,
+    "f-deep-otpe": DEEP_PER_WEIGHT, "f-approx-deep-otpe": DEEP_PER_INPUT,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", STEP)
+def test_the_theory_of_a_step_is_as_counted_by_hand(rule):
+    assert growth.expected(rule, "step") == STEP[rule]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "like", "orders"),
+    [
+        (otpe.Otpe(order=2), "otpe", ("ours: O(n²)", "ours: O(T n²)")),
+        (otpe.Approx(order=3), "ottt", ("ours: O(n)", "ours: O(T n + n²)")),
+        (otpe.Otpe(order="depth"), "deep-otpe", ("ours: O(L n²)", "ours: O(T L n²)")),
+        (otpe.Ottt(), "ottt", growth.PAPER["ottt"]),
+    ],
+)
+def test_a_new_rule_is_in_the_tables_without_an_edit(monkeypatch, hidden, like, orders):
+    monkeypatch.setitem(named_rules.NAMED, "new", otpe.Rule("new", hidden, otpe.Ottt()))
+    for form in ("offline", "online", "steps", "step"):
+        assert growth.expected("new", form) == growth.expected(like, form)
+    assert growth.orders("new") == orders
+    config = points.checked(BenchConfig(rules=("all",), quick=True))
+    measured = measurements.blank(config)
+    (row,) = (
+        figures.section(measured, [Point((6, 6, 6), 3, 1, "new", "step")], name="", title="", command="").tables[0].rows
+    )
+    assert (row[0], row[2], row[3][-3:]) == ("new", orders[0], f"({growth.expected(like, 'step').memory.width})")
+    assert "new" in config.rules
 
 
 def test_the_table_has_every_rule():
-    assert {*schedule.STEP, "bptt"} == set(otpe.rules())
-    assert set(schedule.PAPER) <= set(otpe.rules())
+    assert STEP.keys() == set(otpe.rules())
+    assert set(growth.PAPER) <= set(otpe.rules())
     for rule in otpe.rules():
-        assert schedule.expected(rule, "offline").time.steps == 1
-    assert schedule.expected("mine", "offline") is schedule.expected("mine", "step") is None
+        assert growth.expected(rule, "offline").time.steps == 1
+    assert growth.expected("mine", "offline") is growth.expected("mine", "step") is None
 
 
 SMALL = {"width": (16, 64), "steps": (50, 200), "batch": (4, 16), "depth": (3, 9)}
 
 
 @pytest.mark.parametrize(
-    ("rule", "axis"), [*(("bptt", axis) for axis in schedule.AXES), ("otpe", "width"), ("otpe", "steps")]
+    ("rule", "axis"), [*(("bptt", axis) for axis in growth.AXES), ("otpe", "width"), ("otpe", "steps")]
 )
 def test_offline_memory_of_every_rule_grows_as_that_of_bptt(rule, axis):
     working = [points.build(at(axis, value, rule, "offline", width=32)).bytes.working for value in SMALL[axis]]
-    memory = schedule.expected(rule, "offline").memory
-    assert schedule.exponent(SMALL[axis], working) == pytest.approx(getattr(memory, axis), abs=0.15)
+    memory = growth.expected(rule, "offline").memory
+    assert growth.exponent(SMALL[axis], working) == pytest.approx(getattr(memory, axis), abs=0.15)
 
 
 # Points

@@ -11,7 +11,7 @@ import pytest
 
 import otpe
 from otpe import files
-from otpe.lab.bench import bench, measurements, points, schedule
+from otpe.lab.bench import bench, measurements, points
 from otpe.lab.report import content
 from otpe.lab.settings import BenchConfig
 
@@ -26,22 +26,22 @@ ONE = replace(TOY, rules=("ottt",), modes=("step",))
 
 
 def test_a_point_on_several_axes_is_measured_once():
-    places = schedule.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
+    places = points.places(replace(TOY, widths=(3, 6), batches=(2, 4), depths=(2, 5)))
     assert places == {
-        schedule.Place((3, 3, 3), 4, 2): {"width": 3},
-        schedule.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
-        schedule.Place((6, 6, 6), 4, 4): {"batch": 4},
-        schedule.Place((6,) * 6, 4, 2): {"depth": 5},
+        points.Place((3, 3, 3), 4, 2): {"width": 3},
+        points.Place((6, 6, 6), 4, 2): {"width": 6, "batch": 2, "depth": 2},
+        points.Place((6, 6, 6), 4, 4): {"batch": 4},
+        points.Place((6,) * 6, 4, 2): {"depth": 5},
     }
 
 
 def test_without_axes_only_the_base_point_is_measured():
     base = replace(TOY, sizes=(7, 5, 3), widths=())
-    assert schedule.places(base) == {schedule.Place((7, 5, 3), 4, 2): {}}
+    assert points.places(base) == {points.Place((7, 5, 3), 4, 2): {}}
 
 
 def test_rules_are_measured_only_in_the_modes_they_have():
-    heats = schedule.heats(schedule.checked(TOY), {"traces": "dense"})
+    heats = points.heats(points.checked(TOY), {"traces": "dense"})
     assert [[(p.rule, p.mode) for p in heat.points] for heat in heats[1:3]] == [
         [("bptt", "offline"), ("otpe", "offline")], [("otpe", "step")],
     ]  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_command_line_rebuilds_the_settings():
 
 
 def test_the_default_rules_are_all_but_the_one_that_does_not_scale():
-    assert schedule.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
+    assert points.checked(replace(TOY, rules=("all",))).rules == tuple(r for r in otpe.rules() if r != "rtrl")
 
 
 # Files

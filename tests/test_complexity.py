@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from otpe.lab.bench import bench, figures, measurements, points, schedule
+from otpe.lab.bench import bench, figures, growth, measurements, points
 from otpe.lab.bench.points import Point
 from otpe.lab.report import content
 
@@ -21,7 +21,7 @@ TOY = replace(
 
 def bases(config=bench.QUICK, rules=tuple(KEPT)):
     config = replace(config, rules=rules)
-    return schedule.bases(config, bench._heats(config))
+    return points.bases(config, bench._heats(config))
 
 
 @pytest.mark.parametrize("rule", KEPT)
@@ -43,12 +43,12 @@ def test_counted_state_equals_a_count_by_hand():
 
 
 def test_the_per_step_form_has_the_theory_of_online_training():
-    assert schedule.form("offline", bench.STEP_BY_STEP) == "steps"
-    assert schedule.form("offline", {"form": "steps"}) == "online", "other traces may be used"
-    assert schedule.form("offline", {}) == "offline"
-    assert schedule.form("step", bench.STEP_BY_STEP) == "step"
-    assert schedule.expected("otpe", "steps").time == schedule.Powers(2, 1, 1, 1)
-    assert schedule.expected("otpe", "steps").memory == schedule.expected("otpe", "step").memory
+    assert growth.form_of("offline", bench.STEP_BY_STEP) == "steps"
+    assert growth.form_of("offline", {"form": "steps"}) == "online", "other traces may be used"
+    assert growth.form_of("offline", {}) == "offline"
+    assert growth.form_of("step", bench.STEP_BY_STEP) == "step"
+    assert growth.expected("otpe", "steps").time == growth.Powers(2, 1, 1, 1)
+    assert growth.expected("otpe", "steps").memory == growth.expected("otpe", "step").memory
     step = Point((5, 4, 3), 3, 2, "otpe", "step")
     assert points.state(replace(step, mode="offline", options=bench.STEP_BY_STEP)) == points.state(step)
 
@@ -64,7 +64,7 @@ def section_of(widths, rules=("bptt", "otpe"), finished=True, left_out=()):
                 "sizes": [n] * 3, "steps": T, "batch": 1, "rule": rule, "mode": "offline", "axes": axes, "options": options,
                 "seconds": {"median": n**2 * T}, "peak_bytes": 1, "bytes": {"working": 3 * 4 * T * 2 * n}, "state_bytes": None,
             })  # fmt: skip
-    measured["growth"] = measurements.growth(measured["points"])
+    measured["growth"] = growth.fitted(measured["points"])
     shown = bases(TOY, ("bptt", "otpe", "deep-otpe"))
     return figures.section(measured, shown, name="toy", title="Toy", command="otpe toy")
 
@@ -118,7 +118,8 @@ def test_the_remarks_name_missing_points():
 
 def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
     assert "What is kept grows as theory has it." in section_of({}, rules=()).lead
-    monkeypatch.setitem(schedule.STEP, "otpe", schedule.STEP["ottt"])
+    other = {"otpe": "ottt"}
+    monkeypatch.setattr(figures, "expected", lambda rule, form: growth.expected(other.get(rule, rule), form))
     assert "What is kept grows other than expected for otpe." in section_of({}, rules=()).lead
 
 
@@ -191,7 +192,7 @@ def test_a_stopped_study_resumes_where_it_was(tmp_path, monkeypatch, toy):
 def test_files_of_another_study_are_left_unchanged(tmp_path, monkeypatch, toy, content, error, message):
     monkeypatch.setattr(bench, "race", lambda *_: pytest.fail("measured something"))
     if isinstance(content, dict):
-        blank = measurements.blank(schedule.checked(replace(TOY, out=tmp_path)))
+        blank = measurements.blank(points.checked(replace(TOY, out=tmp_path)))
         content = json.dumps(blank | content | {"config": blank["config"] | content})
     (tmp_path / "points.json").write_text(content)
     with pytest.raises(error, match=message):
@@ -208,7 +209,7 @@ def test_a_file_instead_of_the_folder_is_refused(tmp_path):
 def test_programs_too_large_to_compile_together_are_left_out():
     config = replace(TOY, rules=("ottt", "rtrl"), modes=("step",), widths=(30,), steps=(), max_gb=1e-3)
     measured = measurements.blank(config)
-    (heat,) = schedule.heats(config)
+    (heat,) = points.heats(config)
     bench.race(heat, config, measured, at_once=2)
     assert [point["rule"] for point in measured["points"]] == ["ottt"]
     assert [(point["rule"], point["why"][:5]) for point in measured["left_out"]] == [("rtrl", "needs")]

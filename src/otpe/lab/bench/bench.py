@@ -1,26 +1,27 @@
-"""The verb: plan, heats, files."""
+"""`otpe bench` and the complexity study: race all rules at every place, and write results, tables and figures."""
 
 import importlib.util
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
 
 from otpe import contents, files, memory
-from otpe.lab.bench import figures, measurements, points, schedule
-from otpe.lab.bench.figures import section
-from otpe.lab.bench.points import Point
+from otpe.lab.bench import figures, measurements, points
+from otpe.lab.bench.measurements import place, where
+from otpe.lab.bench.points import Heat, Point, Program
 from otpe.lab.progress import Bar, say
-from otpe.lab.report import content
-from otpe.lab.report.content import Section
+from otpe.lab.report.content import Section, to_json
 from otpe.lab.runs import folder
 from otpe.lab.settings import BenchConfig
 from otpe.rulebook import rule
@@ -28,31 +29,23 @@ from otpe.rulebook import rule
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
 
-def prepare(config: BenchConfig, options: Mapping[str, Any] | None = None) -> Callable[[], int]:
+def prepare(config: BenchConfig, options: Mapping[str, Any] = MappingProxyType({})) -> Callable[[], int]:
     """Check everything, and return the job. `options` are keyword arguments for every function that is measured."""
-    config = schedule.checked(config)
-    heats = schedule.heats(config, {"precision": config.precision, "backend": config.backend, **(options or {})})
-    _check_size(config, heats)
-    files.make_folder(config.out)
-    return lambda: run(config, heats)
-
-
-def _check_size(config: BenchConfig, heats: list[schedule.Heat]) -> None:
-    """Is there a point that may be measured?"""
+    config = points.checked(config)
+    heats = points.heats(config, {"precision": config.precision, "backend": config.backend, **options})
     smallest = min((point for heat in heats for point in heat.points), key=points.least)
-    if points.least(smallest) > _most(config):
+    if points.least(smallest) > _available(config):
         there = f"--max-gb is {config.max_gb:g}, and the machine has {memory.device() / 1e9:,.1f} GB"
         raise ValueError(
             f"nothing can be measured: the smallest point, {_name(smallest)}, needs {points.least(smallest) / 1e9:,.1f}"
             f" GB of memory or more, but {there}. Make sizes, steps or batches smaller, or --max-gb larger."
         )
+    files.make_folder(config.out)
+    return lambda: run(config, heats)
 
 
-def _most(config: BenchConfig) -> float:
-    return min(config.max_gb * 1e9, memory.device())
-
-
-def run(config: BenchConfig, heats: list[schedule.Heat]) -> int:
+def run(config: BenchConfig, heats: list[Heat]) -> int:
+    """Measure all heats and write all files. Returns the exit status."""
     path = files.claim(config.out, "bench", ".json")
     measured = measurements.blank(config)
     measurements.save(path, measured)
@@ -61,51 +54,58 @@ def run(config: BenchConfig, heats: list[schedule.Heat]) -> int:
     except KeyboardInterrupt:
         print("\nStopped. What was measured until now is kept.", file=sys.stderr)
     measurements.save(path, measured)
-    _report(path, measured)
-    _section(path, measured, config, heats)
+    text, table, section = measurements.text_table(measured), path.with_suffix(".txt"), path.with_name("section.json")
+    files.write_atomically(table, text)
+    print(f"{text}\nNumbers: {path}\nTable:   {table}")
+    if importlib.util.find_spec("matplotlib"):
+        for picture in figures.plot(path, measured):
+            print(f"Plot:    {picture}")
+    else:
+        print("Plot:    needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
+    title, bases = "Time and memory of every rule", points.bases(config, heats)
+    made = figures.section(measured, bases, name="bench", title=title, command=config.command())
+    files.write_atomically(section, to_json(made))
+    print(f"Section: {section}")
     return 0 if measured["finished"] else INTERRUPTED
 
 
-def measure(
-    path: Path, measured: dict[str, Any], heats: list[schedule.Heat], config: BenchConfig, *, at_once: int = 1
-) -> None:
-    """Heat after heat, each on the disk before the next. `at_once` programs of a heat are compiled side by side."""
-    for heat in _progress(heats):
-        begun = time.perf_counter()
-        race(heat, config, measured, at_once)
-        measured["seconds"] += time.perf_counter() - begun
-        measurements.save(path, measured)
+def measure(path: Path, measured: dict[str, Any], heats: list[Heat], config: BenchConfig, *, at_once: int = 1) -> None:
+    """Measure the heats, and save after each. `at_once` programs of a heat are compiled at the same time."""
+    with closing(Bar("", 0, len(heats), unit="heat")) as bar:
+        for i, heat in enumerate(heats):
+            name, begun = _name(heat.points[0]), time.perf_counter()
+            bar.label(name)
+            if bar.bar is None:
+                say(f"{i + 1}/{len(heats)} {name}")
+            race(heat, config, measured, at_once)
+            measured["seconds"] += time.perf_counter() - begun
+            measurements.save(path, measured)
+            bar.advance(i + 1)
     measured["finished"] = True
     measurements.save(path, measured)
 
 
-def race(heat: schedule.Heat, config: BenchConfig, measured: dict[str, Any], at_once: int = 1) -> None:
-    """Time the rules of one heat against each other and add them to what was measured."""
-    ready, kept = {}, {}
-    builds = _builds(heat.points, config, at_once)
-    for point, build in zip(heat.points, builds, strict=True):
+def race(heat: Heat, config: BenchConfig, measured: dict[str, Any], at_once: int = 1) -> None:
+    """Time the rules of a heat against each other, and add them to the results. Leave out what is too large."""
+    built, calls, first = {}, {}, {}
+    for point, build in zip(heat.points, _builds(heat.points, config, at_once), strict=True):
         try:
-            kept[point.rule] = (point, *build())
-            _, program, _ = kept[point.rule]
-            ready[point.rule] = points.ready(program)
+            program, state = build()
+            calls[point.rule], first[point.rule] = points.ready(program)
+            built[point.rule] = point, program, state
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            kept.pop(point.rule, None)
-            measured["left_out"].append(
-                {"rule": point.rule, "mode": point.mode, "sizes": point.sizes, "steps": point.steps,
-                 "batch": point.batch, "why": str(error).splitlines()[0]}
-            )  # fmt: skip
-    times = points.race({rule: call for rule, (call, _) in ready.items()}, config.seconds) if ready else {}
-    for name, (point, program, state) in kept.items():
-        _, first = ready[name]
-        measured["points"].append(measurements.entry(point, heat.axes, program, first, times[name], state))
+            parts = ("rule", "mode", "sizes", "steps", "batch")
+            why = {"why": str(error).splitlines()[0]}
+            measured["left_out"].append({name: getattr(point, name) for name in parts} | why)
+    times = points.race(calls, config.seconds) if calls else {}
+    for name, (point, program, state) in built.items():
+        measured["points"].append(measurements.entry(point, heat.axes, program, first[name], times[name], state))
 
 
-def _builds(
-    to_build: list[points.Point], config: BenchConfig, at_once: int
-) -> list[Callable[[], tuple[points.Program, int | None]]]:
-    """What gives each program, or raises why there is none: compiled when asked for, or before, side by side."""
+def _builds(to_build: list[Point], config: BenchConfig, at_once: int) -> list[Callable[[], tuple[Program, int | None]]]:
+    """Return a function for each point that returns its program or raises. Several are compiled at once, or on call."""
     if at_once == 1:
         return [partial(_build, point, config) for point in to_build]
     pool = ThreadPoolExecutor(at_once)
@@ -117,8 +117,8 @@ def _builds(
     return [build.result for build in begun]
 
 
-def _build(point: points.Point, config: BenchConfig) -> tuple[points.Program, int | None]:
-    """The compiled program and the bytes of its state. Both are known before anything is allocated."""
+def _build(point: Point, config: BenchConfig) -> tuple[Program, int | None]:
+    """Return the compiled program and the bytes of its state. Raises MemoryError before anything is allocated."""
     _fits(points.least(point), config)
     state = points.state(point)
     _fits(state or 0, config)
@@ -127,56 +127,24 @@ def _build(point: points.Point, config: BenchConfig) -> tuple[points.Program, in
     return program, state
 
 
+def _available(config: BenchConfig) -> float:
+    return min(config.max_gb * 1e9, memory.device())
+
+
 def _fits(needed: int, config: BenchConfig) -> None:
-    if needed > _most(config):
+    if needed > _available(config):
         there = f"--max-gb {config.max_gb:g}" if needed > config.max_gb * 1e9 else "there is"
         raise MemoryError(f"needs {needed / 1e9:.2g} GB, more than {there}")
 
 
-def _progress(heats: list[schedule.Heat]) -> Iterator[schedule.Heat]:
-    bar = Bar("", 0, len(heats), unit="heat")
-    for i, heat in enumerate(heats):
-        name = _name(heat.points[0])
-        bar.label(name)
-        if bar.bar is None:
-            say(f"{i + 1}/{len(heats)} {name}")
-        yield heat
-        bar.advance(i + 1)
-    bar.close()
-
-
-def _name(point: points.Point) -> str:
-    return f"{point.mode} {measurements.sizes(point.sizes)}, T {point.steps}, batch {point.batch}"
-
-
-def _report(path: Path, measured: dict[str, Any]) -> None:
-    text = measurements.text_table(measured)
-    files.write_atomically(path.with_suffix(".txt"), text)
-    print(text)
-    print(f"Numbers: {path}\nTable:   {path.with_suffix('.txt')}")
-    if not importlib.util.find_spec("matplotlib"):
-        print("Plot:    needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
-        return
-    from otpe.lab.bench import figures
-
-    for picture in figures.plot(path, measured):
-        print(f"Plot:    {picture}")
-
-
-def _section(path: Path, measured: dict[str, Any], config: BenchConfig, heats: list[schedule.Heat]) -> None:
-    """For a report, of the newest results in the folder."""
-    bases, title = schedule.bases(config, heats), "Time and memory of every rule"
-    made = figures.section(measured, bases, name="bench", title=title, command=config.command())
-    files.write_atomically(path.with_name("section.json"), content.to_json(made))
-    print(f"Section: {path.with_name('section.json')}")
+def _name(point: Point) -> str:
+    return f"{point.mode} {where(vars(point))}"
 
 
 # --------------------
-# The paper's table 1, measured: what each rule keeps and how long it takes, over n and T.
+# The complexity study: the paper's table 1, measured over n and T.
 #
-# All rules give the gradient of one sample: BPTT back through the whole sequence, the others step by step, with dense
-# traces. They race against each other at every size.
-
+# All rules give the gradient of one sample: BPTT on the whole sequence, the others step by step, with dense traces.
 
 STEP_BY_STEP = {"form": "steps", "traces": "dense"}
 FULL = BenchConfig(
@@ -184,41 +152,36 @@ FULL = BenchConfig(
     steps=(25, 50, 100), batches=(), depths=(), seconds=0.3, max_gb=8.0,
 )  # fmt: skip
 QUICK = replace(FULL, rules=("bptt", "ottt", "otpe"), sizes=(128,) * 4, widths=(64, 128, 256), seconds=0.1)
-MACHINE = ("device", "backend", "cores", "jax", "otpe")  # times of another are no times of this one
+MACHINE = ("device", "backend", "cores", "jax", "otpe")  # times of another machine or version are not comparable
 
 
 def study(*, quick: bool, out: Path) -> Section:
-    """Measure what is not in the folder yet, and describe all of it. `quick`: small sizes, and fewer rules timed."""
-    config = schedule.checked(replace(QUICK if quick else FULL, out=out))
+    """Measure what is not in the folder yet, and return the section. `quick`: small sizes, and fewer rules timed."""
+    config = points.checked(replace(QUICK if quick else FULL, out=out))
     files.make_folder(out)
     path = out / "points.json"
     measured = _measured(path, config)
-    done = {_place(point) for point in (*measured["points"], *measured["left_out"])}
-    rest = [heat for heat in _heats(config) if _place(vars(heat.points[0])) not in done]
+    done = {place(entry) for entry in (*measured["points"], *measured["left_out"])}
+    rest = [heat for heat in _heats(config) if place(vars(heat.points[0])) not in done]
     try:
         measure(path, measured, rest, config, at_once=os.cpu_count() or 1)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped. What was measured until now is kept; the same command goes on.") from None
-    everyone = _heats(replace(config, rules=FULL.rules))
-    return section(
-        measured,
-        schedule.bases(config, everyone),
-        name="complexity",
-        title="Time and space complexity",
-        command="otpe reproduce complexity" + " --quick" * quick,
-    )
+    bases = points.bases(config, _heats(replace(config, rules=FULL.rules)))
+    command = "otpe reproduce complexity" + " --quick" * quick
+    return figures.section(measured, bases, name="complexity", title="Time and space complexity", command=command)
 
 
-def _heats(config: BenchConfig) -> list[schedule.Heat]:
-    return [heat._replace(points=[_in_its_form(point) for point in heat.points]) for heat in schedule.heats(config)]
-
-
-def _in_its_form(point: Point) -> Point:
-    return replace(point, options=STEP_BY_STEP) if rule(point.rule).has_steps else point
+def _heats(config: BenchConfig) -> list[Heat]:
+    """The heats of the study: rules that have a per-step form use it."""
+    return [
+        heat._replace(points=[replace(p, options=STEP_BY_STEP) if rule(p.rule).has_steps else p for p in heat.points])
+        for heat in points.heats(config)
+    ]
 
 
 def _measured(path: Path, config: BenchConfig) -> dict[str, Any]:
-    """What is in the file, if it is of these settings and this machine."""
+    """The results in the file, or results without points. Raises if they are of other settings or another machine."""
     blank = json.loads(json.dumps(measurements.blank(config)))
     if not path.exists():
         return blank
@@ -232,8 +195,3 @@ def _measured(path: Path, config: BenchConfig) -> dict[str, Any]:
 def _identity(measured: dict[str, Any]) -> dict[str, Any]:
     settings = {name: value for name, value in measured.get("config", {}).items() if name != "out"}
     return {**settings, **{name: measured.get(name) for name in MACHINE}}
-
-
-def _place(point: dict[str, Any]) -> tuple[Any, ...]:
-    """All rules at one place are measured together."""
-    return tuple(point["sizes"]), point["steps"], point["batch"]
