@@ -1,4 +1,12 @@
-"""How a stream fares on its machine: time per step, steps per second, memory. Kept in memory that does not grow."""
+"""What the page shows of a stream while it runs: the last steps, the accuracy so far, speed and memory.
+
+    live = Live([700, 512, 20], dt=0.01, learner_bytes=learner.bytes)
+    for block in blocks(learner, steps, score):
+        live(block, score, seconds)         # the time that the block took
+    live.end("All steps are taken.")
+
+The thread that learns writes it, the thread of the server reads it. Its size does not grow with the stream.
+"""
 
 import os
 import sys
@@ -19,23 +27,26 @@ from otpe.stream.prequential import Block, Prequential
 from otpe.stream.programs import NO_LABEL
 
 STATM = Path("/proc/self/statm")
-BLOCKS = 1000  # the last ones, whose times are told
-MARKS, APART = 20, 0.25  # how many looks at the clock speed is taken from, and the seconds between two of them
-VITAL_POINTS = 240  # the most that the course of memory has
+BLOCKS = 1000  # the number of last blocks whose times are kept
+MARKS, APART = 20, 0.25  # speed is measured over this many marks, which are this many seconds apart
+VITAL_POINTS = 240  # of the curve of memory, at most
+ROWS = 200  # of a raster, at most: of more units, only every second, third, … is shown
+POINTS = 500  # of the curve of accuracy
+SECONDS = 0.2  # between two updates of that curve, which take longer than a small block
 
 
 class Vitals:
-    """Is told of every block of steps."""
+    """Time per step, steps per second, and memory."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began = clock, clock()
         self.steps = 0
         self._per_step: deque[float] = deque(maxlen=BLOCKS)
         self._marks: deque[tuple[float, int]] = deque([(self._began, 0)], maxlen=MARKS)
-        self._last = self._began  # when a block came
-        self._over: float | None = None
+        self._last = self._began  # time of the last block
+        self._over: float | None = None  # time of the end
         self._memory: list[tuple[float, int]] = []
-        self._next, self._apart = self._began, APART  # look at the memory
+        self._next, self._apart = self._began, APART  # time of the next look at the memory
 
     def add(self, steps: int, seconds: float) -> None:
         now = self._clock()
@@ -47,11 +58,11 @@ class Vitals:
             self._look_at_memory(now)
 
     def end(self) -> None:
-        """From here on the clock stands still."""
+        """Stop the clock."""
         self._over = self._clock()
 
     def now(self) -> dict[str, Any]:
-        """Seconds, steps per second and bytes, as plain JSON; None for what is not known."""
+        """Return seconds, steps per second and bytes, as plain JSON. Unknown values are None."""
         at = self._clock() if self._over is None else self._over
         began, steps = self._marks[0]
         used = resident()
@@ -85,7 +96,7 @@ class Vitals:
 
 
 def resident() -> int | None:
-    """Bytes of this process in memory; the most there ever were, where the system tells no more; None without that."""
+    """Return the memory of this process in bytes. On some systems only its peak is known, on others nothing: None."""
     if STATM.exists():
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     try:
@@ -96,44 +107,28 @@ def resident() -> int | None:
     return most if sys.platform == "darwin" else 1024 * most
 
 
-# --------------------
-# What a page shows of a stream while it runs: the last steps, the accuracy so far, and how the machine fares.
-#
-#     live = Live([700, 512, 20], dt=0.01, learner_bytes=learner.bytes)
-#     for block in blocks(learner, steps, score):
-#         live(block, score, seconds)         # the time that the block took
-#     live.end("All steps are taken.")
-#
-# Fed by the thread that learns, read by the one that serves. It holds no more than the last steps.
-
-
-ROWS = 200  # of a raster: where there are more units, only every second, third, … is shown
-POINTS = 500  # of the curve
-SECONDS = 0.2  # between two looks at the curve, which take longer than a small block does
-
-
 class Seen(NamedTuple):
-    """The last N time steps, the one with number i at place i % N."""
+    """The last N time steps. Step i is at place i % N."""
 
-    inputs: np.ndarray  # [N, rows] did it spike?
+    inputs: np.ndarray  # [N, rows] whether the unit spiked
     outputs: np.ndarray  # [N, classes]
     labels: np.ndarray  # [N]
     predicted: np.ndarray  # [N]
     resets: np.ndarray  # [N]
-    rates: np.ndarray  # [N, 1 + layers] share that spiked, of the input and of each layer
+    rates: np.ndarray  # [N, 1 + layers] share of units that spiked, in the input and in each layer
 
 
 class Live:
-    """Holds what is to be shown.
+    """The state of the page.
 
     Args:
       sizes: of the network, from input to output.
-      steps: the last ones, of which spikes are shown.
-      dt: seconds of a time step, where it has a length.
+      steps: the number of last steps whose spikes are shown.
+      dt: seconds of a time step, if it has a length.
       title: of the page.
-      names: of the classes; by default their numbers.
-      learner_bytes: what the learner keeps.
-      skipped: counts of what could not be used, by kind, such as those of a `Binner`; looked at whenever asked.
+      names: of the classes. By default their numbers.
+      learner_bytes: the size of the learner.
+      skipped: counts of unusable input, by kind, such as those of a `Binner`. Read at every request.
     """
 
     def __init__(
@@ -158,7 +153,7 @@ class Live:
                 f"names has {len(self.names)} entries, expected {self.sizes[-1]}: one for each class of the network."
             )
         self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
-        self.every = ceil(self.sizes[0] / ROWS)  # of how many units one is shown
+        self.every = ceil(self.sizes[0] / ROWS)  # one of this many units is shown
         self._skipped: Mapping[str, int] = {} if skipped is None else skipped
         self._lock = Lock()
         self._vitals = Vitals(clock)
@@ -178,10 +173,10 @@ class Live:
         self._why: str | None = None
 
     def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
-        """A block of steps was taken, in that time."""
-        steps, told, last = block.steps[-self.length :], block.learned, slice(-self.length, None)
+        """Add a block of steps, which took this many seconds."""
+        steps, learned, last = block.steps[-self.length :], block.learned, slice(-self.length, None)
         x = np.concatenate([step.x.reshape(1, -1) for step in steps]) != 0
-        given, want = [x.shape[1], told.rates.shape[1], told.spikes.shape[1]], self.sizes
+        given, want = [x.shape[1], learned.rates.shape[1], learned.spikes.shape[1]], self.sizes
         if given != [want[0], len(want) - 1, want[-1]]:
             raise ValueError(
                 f"the block is of a network with {given[0]} inputs, {given[1]} layers and {given[2]} outputs, but sizes"
@@ -193,16 +188,16 @@ class Live:
             end = first + len(steps)
             places = slice(first, end) if end <= self.length else np.arange(first, end) % self.length
             seen.inputs[places] = x[:, :: self.every]
-            seen.outputs[places] = told.spikes[last] != 0
+            seen.outputs[places] = learned.spikes[last] != 0
             seen.labels[places] = [step.label for step in steps]
             seen.predicted[places] = block.predicted[last]
             seen.resets[places] = [step.reset for step in steps]
             seen.rates[places, 0] = x.sum(1) / self.sizes[0]
-            seen.rates[places, 1:] = told.rates[last]
+            seen.rates[places, 1:] = learned.rates[last]
             self._look(score)
 
     def end(self, why: str = "The stream is over.") -> None:
-        """No more steps will come. The first reason given stays."""
+        """End the stream. The first reason given stays."""
         with self._lock:
             if self._why is None:
                 self._why = why
@@ -216,7 +211,7 @@ class Live:
         return self._why is not None
 
     def now(self) -> dict[str, Any]:
-        """All of it as plain JSON."""
+        """Return the state as plain JSON."""
         with self._lock:
             taken = self._vitals.steps
             places = np.arange(max(0, taken - self.length), taken) % self.length
@@ -242,7 +237,7 @@ class Live:
         }
 
     def _look(self, score: Prequential) -> None:
-        """Shares are cheap, and must not be old where a stream pauses; the curve may be."""
+        """Update the score. The curve is expensive, so it is updated less often."""
         self._last = score
         known = score.labelled > 0
         self._score = {
@@ -274,7 +269,7 @@ class Live:
 
 
 def _places(spikes: np.ndarray) -> list[list[int]]:
-    """Of each row, where it is True."""
+    """Return the places of each row that are True."""
     found, ends = np.nonzero(spikes)[1].tolist(), spikes.sum(1).cumsum().tolist()
     return [found[start:end] for start, end in pairwise([0, *ends])]
 
