@@ -27,8 +27,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "learning": (
         "Gradients and online learning",
         "The functions that compute gradients and updates by any rule.",
-        ("gradients", "online_pass", "stepper", "StreamLearner", "Learned", "Loss", "alignment", "Alignment",
-         "landscape", "Landscape", "state_bytes"),
+        ("gradients", "online_pass", "Optimizer", "stepper", "StreamLearner", "Learned", "Loss", "alignment",
+         "Alignment", "landscape", "Landscape", "state_bytes"),
     ),
     "rules": (
         "Rules",
@@ -82,8 +82,8 @@ def pages() -> Iterator[tuple[str, str]]:
 def described(module: str, name: str, thing: Any) -> str:
     """Return the Markdown of a function, a class with its methods, or a value."""
     heading = f"## `{module}.{name}`\n"
-    if not inspect.isclass(thing) and not inspect.isroutine(thing):
-        return f"{heading}\n````{{py:data}} {name}\n:module: {module}\n\n{_text(type(thing))}\n````\n"
+    if not callable(thing):
+        return f"{heading}\n````{{py:data}} {name}\n:module: {module}\n\n{_entries(thing)}\n````\n"
     kind = "class" if inspect.isclass(thing) else "function"
     lines = [heading, f"``````{{py:{kind}}} {name}{_signature(thing)}", f":module: {module}", "", _text(thing), ""]
     if kind == "class":
@@ -92,6 +92,11 @@ def described(module: str, name: str, thing: Any) -> str:
             signature = "" if what == "property" else _signature(method, drop_self=True)
             lines += [f"`````{{py:{what}}} {method_name}{signature}", "", _text(method), "`````", ""]
     return "\n".join([*lines, "``````", ""])
+
+
+def _entries(value: Any) -> str:
+    """What a registry holds."""
+    return f"A {type(value).__name__}: {', '.join(f'`{entry}`' for entry in value)}."
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:

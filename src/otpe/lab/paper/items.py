@@ -157,7 +157,8 @@ def landscape(given: Inputs) -> Parts:
 
 
 # --------------------
-# The registry. The order is that of `otpe reproduce --list` and of the page. docs/how-to/reproduce-the-paper.md has the same table.
+# The registry. The order is that of `otpe reproduce --list` and of the page. The same table stands in
+# docs/how-to/reproduce-the-paper.md.
 
 
 R, T = DATASETS
