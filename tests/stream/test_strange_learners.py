@@ -10,7 +10,7 @@ from tiny_streams import config, learner
 import otpe
 from otpe import tensors
 from otpe.lab.runs import checkpoint
-from otpe.stream import saved
+from otpe.stream import stream_checkpoint
 from otpe.stream.learner import KIND
 from otpe.stream.session import run
 
@@ -43,7 +43,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
 
     def load(text):
         with_metadata(path, arrays, text)
-        saved.load(path)
+        stream_checkpoint.load(path)
 
     stream = about["stream"]
     gone = [strange.changed(about, ("stream", name, *place), strange.GONE) for name in ("score", "place") for place in strange.places(stream[name])]  # fmt: skip
@@ -52,7 +52,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     for text in (strange.text({**about, "stream": each}) for each in (5, [], {}, strange.DEEP)):
         with_metadata(path, arrays, text)
         with pytest.raises(ValueError, match=rf"{path.name} is .*There is no earlier checkpoint: start anew"):
-            saved.load(path)
+            stream_checkpoint.load(path)
 
 
 def test_missing_newer_settings_get_their_defaults(file, out):

@@ -20,7 +20,7 @@ from otpe import cli
 from otpe.datasets import Binning
 from otpe.lab.report import finder
 from otpe.lab.runs import checkpoint, saved_weights
-from otpe.stream import saved, sources, worlds
+from otpe.stream import sources, stream_checkpoint, worlds
 from otpe.stream.prequential import evaluate
 from otpe.stream.session import run
 from otpe.stream.sources import recordings
@@ -32,7 +32,7 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     score = evaluate(by_hand, steps(file), window=50, block=4)
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--window", "50", "--out", str(out)]) == 0
     weights, _ = known(out)
-    assert saved.load(checkpoint.newest(out / "checkpoints")).score.state() == score.state()
+    assert stream_checkpoint.load(checkpoint.newest(out / "checkpoints")).score.state() == score.state()
     assert weights["params.0.kernel"] == by_hand.params[0].kernel.tobytes()
     assert otpe.StreamLearner.load(checkpoint.newest(out / "checkpoints")).steps == score.steps
     numbers = {
@@ -196,7 +196,7 @@ def test_a_long_silence_is_skipped_or_starts_a_sequence(gap, sequences, skipped,
 
 def test_one_live_line_on_a_terminal(file, out, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("otpe.stream.display.REFRESH", 0.0)
+    monkeypatch.setattr("otpe.lab.progress.REFRESH", 0.0)
     monkeypatch.setenv("COLUMNS", "40")
     file.write_text("".join(events(40)) + "who?\n" + "".join(events(40, first=0.3)))
     run(config(file, out, metrics_seconds=0))

@@ -20,9 +20,8 @@ import otpe
 from otpe import cli, files, tensors
 from otpe.lab.report import content
 from otpe.lab.runs import checkpoint, folder
-from otpe.stream import saved, sources
+from otpe.stream import sources, stream_checkpoint, stream_metrics
 from otpe.stream.prequential import Prequential, evaluate
-from otpe.stream.saved import Meter
 from otpe.stream.session import prepared, run
 from otpe.stream.sources import lines
 from otpe.stream.time_steps import Binner
@@ -79,7 +78,7 @@ def test_a_stream_of_version_0_1_resumes(file, out):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out), [Pressed(9)])
     newest = checkpoint.newest(out / "checkpoints")
-    stopped = saved.load(newest)
+    stopped = stream_checkpoint.load(newest)
     for path, settings in (
         (out / "config.json", json.loads((out / "config.json").read_text())),
         (None, stopped.identity),
@@ -88,8 +87,8 @@ def test_a_stream_of_version_0_1_resumes(file, out):
         settings |= {"own_study": "stream", "kind": settings.pop("source_kind")}
         if path:
             path.write_text(json.dumps(settings))
-    saved.save(newest.parent, stopped)
-    assert saved.load(newest).identity["own_study"] == "stream"
+    stream_checkpoint.save(newest.parent, stopped)
+    assert stream_checkpoint.load(newest).identity["own_study"] == "stream"
     run(config(file, out, resume=True))
     section = content.from_json((out / "section.json").read_text())
     assert section.command.startswith("otpe stream ")
@@ -187,7 +186,10 @@ def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed
     if dropped:
         assert rows[-count].strip() == dropped[2]
     taken = Binner(UNITS, 0.01, classes=CLASSES).steps(lines(rows[: len(rows) - count]))
-    score, resumed = evaluate(learner(), taken, block=4), saved.load(checkpoint.newest(out / "checkpoints")).score
+    score, resumed = (
+        evaluate(learner(), taken, block=4),
+        stream_checkpoint.load(checkpoint.newest(out / "checkpoints")).score,
+    )
     score.reset()
     resumed.reset()
     assert resumed.state() == score.state()
@@ -340,9 +342,12 @@ def test_a_stream_of_many_classes_can_be_saved(tmp_path):
     many = otpe.StreamLearner(otpe.dense([UNITS, 6000]))
     score = Prequential(6000, window=50)
     score.add_many(np.arange(40), np.arange(40) + 1)
-    path = saved.save(tmp_path, saved.Saved(many, score, saved.Place(steps=40), Meter(), {}))
+    path = stream_checkpoint.save(
+        tmp_path,
+        stream_checkpoint.StreamState(many, score, stream_checkpoint.Place(steps=40), stream_metrics.Meter(), {}),
+    )
     assert path.stat().st_size < 3_000_000
-    assert saved.load(path).score.state() == score.state()
+    assert stream_checkpoint.load(path).score.state() == score.state()
 
 
 def test_a_damaged_checkpoint_is_refused(file, out, capsys):

@@ -13,9 +13,9 @@ worlds.py          worlds that change
 
 prequential.py     predict, then learn; accuracy along a stream
 
-setup.py           settings of `otpe stream`
-session.py         `otpe stream` from its source to its result
-saved.py           its checkpoints
-display.py         its messages
-page/              a page to watch in a browser
+setup.py              settings of `otpe stream`
+session.py            `otpe stream` from its source to its result
+stream_checkpoint.py  its checkpoints
+stream_metrics.py     the numbers that it shows
+page/                 a page to watch in a browser
 """

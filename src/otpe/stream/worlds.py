@@ -114,10 +114,7 @@ def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step
         label, reset = step.label, reset or step.reset
         if any(isinstance(change, Appear) and change.label == label and change.at > began for change in changes):
             continue
-        step, reset = (
-            step._replace(reset=reset),
-            False,
-        )  # a sequence begins here if its first steps were left out
+        step, reset = step._replace(reset=reset), False  # it begins a sequence whose first steps were left out
         for change in changes:
             since = began if isinstance(change, Swap) else taken
             if change.at <= since and not isinstance(change, Appear):
