@@ -1,4 +1,4 @@
-"""The state of a run in a file, and back, bit for bit."""
+"""Checkpoints: the state of a run in a file, and back, bit for bit."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ KIND = "checkpoint of a training run"
 class Checkpoint(NamedTuple):
     state: State
     seconds: float  # of training until then
-    identity: dict[str, Any]  # which run it belongs to
+    identity: dict[str, Any]  # settings that tell the run from others
 
 
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
@@ -48,26 +48,25 @@ def name(step: int) -> str:
 
 
 def step(path: Path) -> int | None:
-    """The number in its name. None for a file that is no checkpoint."""
+    """Return the step in the name of a file. None for a file that is no checkpoint."""
     found = re.fullmatch(r"step-(\d+)\.safetensors", path.name, re.ASCII)
     return int(found[1]) if found else None
 
 
 def everything(folder: Path) -> list[Path]:
-    """All checkpoints, the one of the latest step last."""
-    there = (path for path in folder.glob("step-*.safetensors") if path.is_file())
-    found = {path: number for path in there if (number := step(path)) is not None}
-    return sorted(found, key=lambda path: found[path])
+    """Return the paths of all checkpoints, in the order of their steps."""
+    found = [(number, path) for path in folder.glob("step-*") if (number := step(path)) is not None and path.is_file()]
+    return [path for _, path in sorted(found)]
 
 
 def newest(folder: Path, last: int | None = None) -> Path | None:
-    """`last`: the last step of the run; files of later steps are not of it."""
+    """Return the newest checkpoint, or None. `last` is the last step of the run: later files are not part of it."""
     found = [path for path in everything(folder) if last is None or (step(path) or 0) <= last]
     return found[-1] if found else None
 
 
 def prune(saved: Path, keep: int) -> None:
-    """Remove checkpoints from before the one that was just saved, until `keep` are left. Later ones stay."""
+    """Remove checkpoints of earlier steps than `saved`, until `keep` are left. Those of later steps stay."""
     before = everything(saved.parent)
     before = before[: before.index(saved)]
     for old in before[: max(len(before) - keep + 1, 0)]:
@@ -96,7 +95,7 @@ def advised(path: Path) -> Iterator[None]:
 
 
 def advice(path: Path) -> str:
-    """What to do about one that cannot be used."""
+    """Return what to do about a checkpoint that cannot be used, as a sentence."""
     mine = step(path)
     others = [other for other in everything(path.parent) if mine is None or (step(other) or 0) < mine]
     if not others:
@@ -121,12 +120,12 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Any) -> Any:
 
 
 def numbers(leaf: Any) -> Any:
-    """Random keys, which some optimizers keep, as the numbers they are made of."""
+    """Return the numbers of a random key, which the state of an optimizer may have. Other arrays stay as they are."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
 def like_leaf(array: np.ndarray, leaf: Any) -> Any:
-    """What `numbers` gave, as the kind of leaf it was."""
+    """Return the array or random key for the output of `numbers`. `leaf` has its type."""
     if not _is_key(leaf):
         return jnp.asarray(array)
     kinds = []

@@ -1,6 +1,6 @@
-"""What goes wrong quietly: numbers that are not finite, layers that are silent or never stop."""
+"""Guards against silent failures: numbers that are not finite, and layers that never spike or always spike."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from otpe.lab.runs.loop import State
 from otpe.networks import Network
 
 PATIENCE = 3  # evaluations
-ALWAYS = 1 - 1e-6  # a mean of ones in float32 is not 1 for every number of neurons
+ALWAYS = 1 - 1e-6  # in float32, the mean of ones is not exactly 1 for every number of neurons
 
 
 class DivergedError(FloatingPointError):
@@ -27,15 +27,18 @@ def diverged(
     rate: float | None,
     saved: Path | None,
 ) -> DivergedError:
-    """The error for a block that began soundly: find the very step by taking the block again, one step at a time."""
+    """Return the error for a block of steps after which numbers are not finite.
+
+    It repeats the block one step at a time from the state `before`, which is finite, to find the step.
+    """
     state, finite = before, np.ones(len(seeds), bool)
     for _ in range(steps):
-        state, sound = one_step(state)
-        finite = np.asarray(sound)
+        state, found = one_step(state)
+        finite = np.asarray(found)
         if not finite.all():
             break
-    which = ", ".join(str(int(seed)) for seed, sound in zip(seeds, finite, strict=True) if not sound)
-    whose = f" (seed {which})" if which else ""
+    names = ", ".join(str(int(seed)) for seed in np.asarray(seeds)[~finite])
+    whose = f" (seed {names})" if names else ""
     now = "" if rate is None else f" (it is {rate:g})"
     last = f"the last good checkpoint is {saved}" if saved else "no checkpoint was written before"
     return DivergedError(
@@ -46,56 +49,59 @@ def diverged(
 
 @dataclass
 class RateGuard:
-    """Warns once of each layer that has gone silent, that never spikes, or that always does.
+    """Warns once of each layer that goes silent or that always spikes.
 
-    Many networks are silent at first and learn to speak: those that never spiked are given some evaluations' time.
+    Many networks are silent at first and learn to spike, so a layer that never spiked has PATIENCE evaluations.
     """
 
     names: list[str | None]  # None for a layer whose neurons do not spike, which is not watched
     warn: Callable[[str], None]
-    before: InitVar[Sequence[dict[str, Any]]] = ()  # lines of metrics, of which was warned then
-    looks: int = 0
-    well: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})  # ever unlike that, [S, layers]
-    told: set[tuple[int, bool]] = field(default_factory=set)
+    before: InitVar[Sequence[dict[str, Any]]] = ()  # earlier lines of metrics, whose warnings were given then
+    evaluations: int = 0
+    normal: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})  # was it ever? [S, layers]
+    warned: set[tuple[int, bool]] = field(default_factory=set)
 
     def __post_init__(self, before: Sequence[dict[str, Any]]) -> None:
-        warn, self.warn = self.warn, lambda _: None
         for line in before:
-            self.look(line["step"], np.array(line["rates"]), last=False)
-        self.warn = warn
+            list(self._warnings(line["step"], np.array(line["rates"]), last=False))
 
     def look(self, step: int, rates: np.ndarray, *, last: bool) -> None:
-        """`rates` [S, layers]: spikes per neuron and time step. `last`: there will be no other evaluation."""
-        self.looks += 1
+        """Take in the spikes per neuron and time step [S, layers] of an evaluation. `last`: whether it is the last."""
+        for text in self._warnings(step, rates, last):
+            self.warn(text)
+
+    def _warnings(self, step: int, rates: np.ndarray, last: bool) -> Iterator[str]:
+        self.evaluations += 1
         for always in (False, True):
             stuck = rates >= ALWAYS if always else rates <= 0
-            self.well[always] |= ~stuck
-            alarming = stuck & (self.well[always] | (self.looks >= PATIENCE) | last)
-            for i in map(int, np.flatnonzero(alarming.any(0))):
-                name = self.names[i]
-                if name is not None and (i, always) not in self.told:
-                    self.told.add((i, always))
-                    self.warn(self._text(step, name, always, int(alarming[:, i].sum()), len(rates)))
+            self.normal[always] |= ~stuck
+            alarming = stuck & (self.normal[always] | (self.evaluations >= PATIENCE) | last)
+            for i, name in enumerate(self.names):
+                if name is not None and alarming[:, i].any() and (i, always) not in self.warned:
+                    self.warned.add((i, always))
+                    yield _warning(step, name, always, int(alarming[:, i].sum()), len(rates))
 
-    def _text(self, step: int, name: str, always: bool, count: int, seeds: int) -> str:
-        whose = "" if seeds == 1 else f" in {count} of {seeds} networks"
-        if always:
-            return (
-                f"step {step}: every neuron of {name} spikes at every time step{whose}, so it tells nothing. A smaller"
-                " learning_rate, a higher threshold or a smaller leak may help."
-            )
-        silent = ": the network is silent, and silence counts as wrong" if name == "the output layer" else ""
+
+def _warning(step: int, name: str, always: bool, count: int, seeds: int) -> str:
+    whose = "" if seeds == 1 else f" in {count} of {seeds} networks"
+    if always:
         return (
-            f"step {step}: {name} never spikes{whose}{silent}. A lower threshold, a leak closer to 1 or a smaller"
-            " learning_rate may help."
+            f"step {step}: every neuron of {name} spikes at every time step{whose}, so it tells nothing. A smaller"
+            " learning_rate, a higher threshold or a smaller leak may help."
         )
+    silent = ": the network is silent, and silence counts as wrong" if name == "the output layer" else ""
+    return (
+        f"step {step}: {name} never spikes{whose}{silent}. A lower threshold, a leak closer to 1 or a smaller"
+        " learning_rate may help."
+    )
 
 
 def watched(net: Network) -> list[str | None]:
-    """The names of the layers whose neurons spike, None in place of the others."""
+    """Return the name of each layer whose neurons spike, and None for the others."""
     names = layer_names(net.depth)
     return [name if neurons.is_spiking(each) else None for name, each in zip(names, net.neurons, strict=True)]
 
 
 def layer_names(depth: int) -> list[str | None]:
+    """Return the names of the layers of a network, for messages."""
     return [*(f"hidden layer {i + 1}" for i in range(depth - 1)), "the output layer"]

@@ -1,4 +1,4 @@
-"""What comes out of a run."""
+"""The results of a run: result.json, and the lines of metrics.jsonl."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -14,6 +14,7 @@ from otpe.lab.records import FORMAT, read_json
 from otpe.lab.report import words
 from otpe.lab.runs.loop import Row
 from otpe.networks import Network
+from otpe.storage import named_leaves
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,15 @@ class Numbers:
     mode: str
     dataset: str
     seeds: int
-    seed: int  # the first; the others count on from it
+    seed: int  # the first. The others are the next numbers
     steps: int  # mini-batches
     test_accuracy: list[float]  # with the parameters that validated best
     test_loss: list[float]
     valid_accuracy: list[float]  # the best
-    best_step: list[int]  # where that was
+    best_step: list[int]  # step of the best validation
     loss: list[float]  # of training: mean since the evaluation before the last
-    learning_rate: float | None  # None for an optimizer of the user's own
-    seconds: float  # of training and validation, without compilation and what a killed run lost
+    learning_rate: float | None  # None for a user's optimizer
+    seconds: float  # training and validation, without compilation and without work that a kill lost
     steps_per_second: float
     test_accuracy_mean: float
     test_accuracy_std: float  # over seeds, of the population
@@ -54,13 +55,16 @@ class Result(Numbers):
         return f"<Result of {self}>"
 
 
+NAMES = tuple(field.name for field in fields(Numbers))
+
+
 def numbers(result: Numbers) -> dict[str, Any]:
-    """As JSON."""
-    return {"format": FORMAT, **{field.name: getattr(result, field.name) for field in fields(Numbers)}}
+    """Return the content of result.json."""
+    return {"format": FORMAT, **{name: getattr(result, name) for name in NAMES}}
 
 
-def read(path: Path, needs: Iterable[str] = tuple(field.name for field in fields(Numbers))) -> dict[str, Any]:
-    """result.json, in which there is what is needed."""
+def read(path: Path, needs: Iterable[str] = NAMES) -> dict[str, Any]:
+    """Return the content of result.json. It must have the entries `needs`, with the right types and lengths."""
     found, hints = read_json(path), {name: kind for name, kind in get_type_hints(Numbers).items() if name in needs}
     with contents.reading(path, "Name another folder."):
         contents.typed(found, hints)
@@ -73,23 +77,16 @@ def read(path: Path, needs: Iterable[str] = tuple(field.name for field in fields
 
 
 def from_json(found: dict[str, Any], folder: Path, net: Network, params: Any, metrics: list[dict[str, Any]]) -> Result:
-    """The result, from what `read` gave."""
-    known = {field.name: found[field.name] for field in fields(Numbers)}
-    return Result(**known, folder=folder, net=net, params=of_each(params), metrics=metrics)
-
-
-def of_each(params: Any) -> tuple[Any, ...]:
-    """Parameters with an axis of seeds first, as those of each seed."""
-    seeds = len(jax.tree.leaves(params)[0])
-    return tuple(jax.tree.map(lambda x, i=i: x[i], params) for i in range(seeds))
-
-
-# --------------------
-# A line of metrics.jsonl: one evaluation. Numbers that are not finite, such as the cosine to nothing, are null.
+    """Return the result for the output of `read`. `params` of all seeds are [S, …]."""
+    each = tuple(jax.tree.map(lambda x, i=i: x[i], params) for i in range(found["seeds"]))
+    return Result(**{name: found[name] for name in NAMES}, folder=folder, net=net, params=each, metrics=metrics)
 
 
 def line(row: Row, steps: int, seconds: float) -> dict[str, Any]:
-    """`steps`: mini-batches since the evaluation before; `seconds`: of training until now."""
+    """Return an evaluation as a line of metrics.jsonl. Numbers that are not finite, such as some cosines, are null.
+
+    `steps` are mini-batches since the last evaluation, `seconds` the training time of the run.
+    """
     measured = {
         "step": int(row.step),
         "loss": (row.loss / steps).tolist(),
@@ -103,22 +100,16 @@ def line(row: Row, steps: int, seconds: float) -> dict[str, Any]:
 
 
 def _aligned(found: Alignment) -> dict[str, Any]:
-    """Per layer, from the first to the output, and over all: one number per seed."""
+    """Return lists with a number per seed: of each layer, from the first to the output, and of the whole model."""
+    parts = {"cosine": (found.layers, found.model), "size": (found.size, found.model_size)}
     return {
-        "cosine": {"layers": _layers(found.layers), "model": _numbers(found.model)},
-        "size": {"layers": _layers(found.size), "model": _numbers(found.model_size)},
+        name: {
+            "layers": [{part: _finite(x) for part, x in named_leaves(layer).items()} for layer in layers],
+            "model": _finite(model),
+        }
+        for name, (layers, model) in parts.items()
     }
 
 
-def _layers(layers: tuple[Any, ...]) -> list[dict[str, Any]]:
-    return [
-        {
-            jax.tree_util.keystr(place, simple=True): _numbers(x)
-            for place, x in jax.tree_util.tree_leaves_with_path(layer)
-        }
-        for layer in layers
-    ]
-
-
-def _numbers(values: Any) -> list[float | None]:
+def _finite(values: Any) -> list[float | None]:
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(values)]

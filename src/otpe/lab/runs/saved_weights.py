@@ -1,4 +1,4 @@
-"""A finished run from its folder."""
+"""Weights in files: those of a finished run, snapshots during training, and weights to start with."""
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +16,7 @@ from otpe.lab.runs import build_network, checkpoint, folder
 from otpe.lab.runs.custom import Own, stored_net
 from otpe.lab.runs.results import Result, from_json
 from otpe.lab.runs.results import read as read_result
+from otpe.lab.runs.task import parameter_shapes
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.networks import Network
 
@@ -23,9 +24,9 @@ BEST = "best.params."
 
 
 def load(path: str | Path, net: Network | None = None) -> Result:
-    """A finished run: its numbers, its metrics and the networks it trained. The data need not be there.
+    """Return a finished run from its folder: its numbers, its metrics and the trained networks. Needs no data.
 
-    `net`: the network, if it has maps, neurons or surrogates of your own, which no file can hold.
+    `net` is needed if the network has maps, neurons or surrogates of your own, which a file cannot hold.
     """
     where = Path(path)
     kind = kind_of(folder.read_config(where)) if os.path.exists(where / "config.json") else None
@@ -45,29 +46,27 @@ def load(path: str | Path, net: Network | None = None) -> Result:
     found, (arrays, _) = read_result(where / "result.json"), tensors.read(newest, checkpoint.KIND)
     best = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
     with contents.reading(newest):
-        weights = params(where, best, net)
-        net = _network(where, best) if net is None else net
+        net, weights = _with_params(where, best, net)
     return from_json(found, where, net, weights, read_training(where))
 
 
-def params(where: Path, arrays: dict[str, np.ndarray], net: Network | None = None) -> Any:
-    """The parameters of the networks of a run, from arrays by name, such as 0.kernel."""
-    given, net = net is not None, _network(where, arrays) if net is None else net
-    seeds = len(next(iter(arrays.values()), ()))
-    keys = jax.random.split(jax.random.key(0), seeds)
-    like = jax.eval_shape(jax.vmap(lambda key: net.init(key, jnp.float32)), keys)
-    names = checkpoint.named_leaves(like)
-    if {name: leaf.shape for name, leaf in names.items()} != {name: array.shape for name, array in arrays.items()}:
-        if given:
-            raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
-        raise ValueError("it holds the parameters of another network than config.json describes")
-    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(arrays[name]) for name in names])
-
-
 def is_described(path: str | Path) -> bool:
-    """Does the folder say what network was trained? Not where parts of it are a user's own."""
+    """Return whether a run folder describes its network. It cannot if parts of the network are a user's own."""
     where = Path(path) / "config.json"
     return not where.is_file() or not isinstance(folder.read_json(where).get("own_net"), str)
+
+
+def _with_params(where: Path, arrays: dict[str, np.ndarray], given: Network | None) -> tuple[Network, Any]:
+    """Return the network of a run, and the parameters of all seeds from arrays by name, such as 0.kernel."""
+    net = _network(where, arrays) if given is None else given
+    seeds = len(next(iter(arrays.values()), ()))
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seeds, *leaf.shape), leaf.dtype), parameter_shapes(net))
+    params = checkpoint.from_arrays(arrays, like)
+    if params is None and given is not None:
+        raise contents.ContentError(f"{where} holds the parameters of another network than the one given.")
+    if params is None:
+        raise ValueError("it holds the parameters of another network than config.json describes")
+    return net, params
 
 
 def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
@@ -77,43 +76,39 @@ def _network(where: Path, arrays: dict[str, np.ndarray]) -> Network:
             f"{where} holds a run of a network of your own. Hand it over: otpe.load({str(where)!r}, net=...)."
         )
     with contents.reading(where / "config.json"):
-        known = stored_net(about)
-        if known is not None:
-            return known
+        described = stored_net(about)
+        if described is not None:
+            return described
         config = folder.stored(TrainConfig, where)
         if "data_shape" in about:
-            said = contents.typed(about, {"data_shape": list[int], "data_classes": int})
-            return build_network.network(config, tuple(said["data_shape"]), said["data_classes"])
-        last = len(config.hidden)  # a run of an earlier version, which had dense layers only
-        inputs, classes = arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2]
-        return build_network.network(config, inputs, classes)
+            contents.typed(about, {"data_shape": list[int], "data_classes": int})
+            return build_network.network(config, tuple(about["data_shape"]), about["data_classes"])
+        last = len(config.hidden)  # an earlier version wrote the run, and had dense layers only
+        return build_network.network(config, arrays["0.kernel"].shape[1], arrays[f"{last}.kernel"].shape[2])
 
 
-# --------------------
-# Weights along the way: a file every so many mini-batches, to look back at how a network came to be what it is.
-
+# Snapshots: a file with the weights after every few mini-batches
 
 SNAPSHOT = "weights along a training run"
-MOST_WAITING = 4  # at most, until training waits for a slow disk
+MOST_WAITING = 4  # snapshots. Then training waits for the disk
 
 
 class SnapshotWriter:
-    """Writes them while training goes on."""
+    """Writes snapshots while training continues."""
 
     def __init__(self, run: Path) -> None:
-        self.run = run
-        self.pool = ThreadPoolExecutor(1)
-        self.begun: list[Future[None]] = []
+        self.run, self.pool = run, ThreadPoolExecutor(1)
+        self.waiting: list[Future[None]] = []
 
     def save(self, step: int, params: Any) -> None:
-        if len(self.begun) == MOST_WAITING:
-            self.begun.pop(0).result()
-        self.begun.append(self.pool.submit(save_snapshot, self.run, step, params))
+        if len(self.waiting) == MOST_WAITING:
+            self.waiting.pop(0).result()
+        self.waiting.append(self.pool.submit(save_snapshot, self.run, step, params))
 
     def settle(self) -> None:
-        """What was saved is on the disk: a checkpoint that is written now may rely on it."""
-        while self.begun:
-            self.begun.pop(0).result()
+        """Wait until all snapshots are on the disk. A checkpoint that is written now may rely on them."""
+        while self.waiting:
+            self.waiting.pop(0).result()
 
     def close(self) -> None:
         self.pool.shutdown()
@@ -121,12 +116,11 @@ class SnapshotWriter:
 
 def save_snapshot(run: Path, step: int, params: Any) -> None:
     files.make_folder(run / "snapshots")
-    arrays = {name: np.asarray(leaf) for name, leaf in checkpoint.named_leaves(params).items()}
-    tensors.write(run / "snapshots" / checkpoint.name(step), SNAPSHOT, arrays, {"step": step})
+    tensors.write(run / "snapshots" / checkpoint.name(step), SNAPSHOT, checkpoint.to_arrays(params), {"step": step})
 
 
 def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, Any]:
-    """The steps [K], and the parameters of all networks [K, S, ...]. `net`: where it is one of the user's own."""
+    """Return the steps [K], and the parameters of all networks [K, S, …]. `net` is needed if it is a user's own."""
     paths = checkpoint.everything(run / "snapshots")
     if not paths:
         raise FileNotFoundError(
@@ -134,17 +128,16 @@ def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, An
         )
     found = [tensors.read(path, SNAPSHOT, {"step": int}) for path in paths]
     with contents.reading(run / "snapshots"):
-        structure = params(run, found[0][0], net)  # of the first, which the others are like
-        leaves = [np.stack([arrays[name] for arrays, _ in found]) for name in checkpoint.named_leaves(structure)]
-    return np.array([about["step"] for _, about in found]), jax.tree.unflatten(jax.tree.structure(structure), leaves)
+        net, _ = _with_params(run, found[0][0], net)
+        each = [_with_params(run, arrays, net)[1] for arrays, _ in found]
+    return np.array([about["step"] for _, about in found]), jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 
-# --------------------
-# What a run begins with in place of random weights: a finished run, a file of `otpe.save`, or parameters.
+# Weights to start with in place of random ones: of a finished run, of a file of `otpe.save`, or given as parameters
 
 
 def starting_weights(config: Settings, own: Own, net: Network) -> Any:
-    """Parameters with an axis of seeds first. None where nothing is given."""
+    """Return the parameters of all seeds [S, …], or None if nothing is given."""
     if config.start is None and own.start is None:
         return None
     if config.start is not None and own.start is not None:
@@ -156,7 +149,7 @@ def starting_weights(config: Settings, own: Own, net: Network) -> Any:
         each = own.start.params
         _check_same(f"start is {own.start!r}, where", own.start.net, net)
     else:
-        each = _parameters(net, own.start)
+        each = _one_or_several(net, own.start)
     if len(each) not in (1, config.seeds):
         raise ValueError(
             f"start has the parameters of {len(each)} networks, and seeds is {config.seeds}: expected one network for"
@@ -165,12 +158,21 @@ def starting_weights(config: Settings, own: Own, net: Network) -> Any:
     each = [jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), check.params(net, params)) for params in each]
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(each)):
         raise ValueError("start holds numbers that are not finite. Name another run or file.")
-    each = each * (config.seeds // len(each))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each * (config.seeds // len(each)))
+
+
+def _one_or_several(net: Network, given: Any) -> Any:
+    """Return parameters of one network, or of several in a tuple or list, as a list or tuple."""
+    like = jax.tree.structure(parameter_shapes(net))
+    several = isinstance(given, tuple | list) and given
+    return given if several and all(jax.tree.structure(each) == like for each in given) else [given]
 
 
 def read_start(path: Path, net: Network | None = None) -> tuple[Network, tuple[Any, ...]]:
-    """The network and the parameters of each seed, from a run folder or a file. `net`: for one that cannot say."""
+    """Return the network and the parameters of each seed, from a run folder or a file of `otpe.save`.
+
+    `net` is the network for a folder or file that cannot describe it.
+    """
     if path.is_dir():
         result = load(path, None if is_described(path) else net)
         return result.net, result.params
@@ -183,28 +185,13 @@ def read_start(path: Path, net: Network | None = None) -> tuple[Network, tuple[A
 
 
 def _check_same(where: str, found: Network, net: Network) -> None:
-    """Weights of another network would begin another one than the settings say, and perhaps a silent one."""
+    """Raise ValueError if the weights belong to another network than the settings describe. It might be silent."""
     if found == net:
         return
     pairs = zip_longest(zip(found.layers, found.neurons, strict=True), zip(net.layers, net.neurons, strict=True))
     i, (theirs, mine) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    theirs, mine = ("missing" if pair is None else f"{pair[0]} with {pair[1]}" for pair in (theirs, mine))
     raise ValueError(
-        f"{where} the network is another one: its layer {i} is {_words(theirs)}, and here it is {_words(mine)}. Give"
-        " the settings of that network. Parameters alone: otpe.train(config, start=otpe.load(...).params)."
+        f"{where} the network is another one: its layer {i} is {theirs}, and here it is {mine}. Give the settings of"
+        " that network. Parameters alone: otpe.train(config, start=otpe.load(...).params)."
     )
-
-
-def _words(pair: Any) -> str:
-    if pair is None:
-        return "missing"
-    layer, neuron = pair
-    return f"{layer} with {neuron}"
-
-
-def _parameters(net: Network, given: Any) -> list[Any]:
-    """Parameters of one network, or a tuple of those of several."""
-    like = jax.tree.structure(jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32)))
-    several = isinstance(given, tuple | list) and bool(given)
-    if several and all(jax.tree.structure(each) == like for each in given):
-        return list(given)
-    return [check.params(net, given)]
