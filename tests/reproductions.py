@@ -10,5 +10,5 @@ def line(config, *more):
     return ["reproduce", *config.items, "--quick", "--out", str(config.out), "--root", str(config.root), *more]
 
 
-def told(config, item):
+def read_section(config, item):
     return from_json((config.out / item / "section.json").read_text())

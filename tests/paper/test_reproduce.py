@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import made_up_runs
 import pytest
-from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, told
+from reproductions import BPTT, ITEM, OTPE, RANDMAN, line, read_section
 
 from otpe import cli, files
 from otpe.lab import signals
@@ -27,7 +27,7 @@ def test_a_reproduction_writes_runs_sections_order_and_report(run_log, config):
     assert run_log.reports == [(config.out, config.out / "report.html")]
     assert json.loads((config.out / "order.json").read_text()) == [ITEM, "cosines-t-randman", "online-t-randman"]
     for name in RANDMAN:
-        section = told(config, name)
+        section = read_section(config, name)
         assert (section.name, section.title, section.where) == (name, ITEMS[name].title, ITEMS[name].where)
         assert section.command == f"otpe reproduce {name} --quick --root {config.root}"
         assert all((config.out / "runs" / run / "result.json").exists() for run in section.settings["runs"])
@@ -35,7 +35,7 @@ def test_a_reproduction_writes_runs_sections_order_and_report(run_log, config):
         assert section.seconds >= 2.0 * len(section.settings["runs"])
         assert section.remarks[-1] == reproduction.MADE_SMALL
         assert [*section.against] == [], "too small to be compared with the paper"
-    assert set(run_log) == {run for name in RANDMAN for run in told(config, name).settings["runs"]}
+    assert set(run_log) == {run for name in RANDMAN for run in read_section(config, name).settings["runs"]}
     assert len(run_log) == len(set(run_log)), "each run is trained once, even if several items need it"
 
 
@@ -44,7 +44,7 @@ def test_every_item_with_runs_gets_a_section(run_log, config, recordings):
     reproduce(replace(config, items=names[::-1]))
     assert json.loads((config.out / "order.json").read_text()) == [*names], "in the paper's order"
     for name in names:
-        section = told(config, name)
+        section = read_section(config, name)
         assert section.figures or section.tables
         official = [remark for remark in section.remarks if "official SHD files" in remark]
         assert not official, "this is said only if numbers can be compared"
@@ -54,7 +54,7 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(run_l
     scale = replace(reproduction.QUICK, name="full")
     monkeypatch.setattr(reproduction, "FULL", scale)
     reproduce(replace(config, quick=False, items=("offline-digits", ITEM), digits="my digits"))
-    section = told(config, "offline-digits")
+    section = read_section(config, "offline-digits")
     assert section.against
     assert section.remarks[-1:] == [
         "Trained on my digits, not on the official SHD files of the paper. To use those: otpe data shd --root"
@@ -66,7 +66,7 @@ def test_at_full_scale_numbers_are_compared_and_other_recordings_are_named(run_l
     assert "Coarser than with --fine: training has 500 mini-batches instead of 10,000" in section.remarks[0]
     assert section.settings["bins"] == 20
     assert not {"manifolds", "classes", "alpha"} & {*section.settings}, "these recordings do not have it"
-    other = told(config, ITEM)
+    other = read_section(config, ITEM)
     assert not any("official" in remark for remark in other.remarks)
     assert other.apart == ["coarser"]
     assert "--digits" not in other.command, "this item does not use recordings"
@@ -76,21 +76,21 @@ def test_the_complexity_item_shows_its_study(run_log, config, monkeypatch):
     measured = Section(name="complexity", title="", lead="All of it.", settings={"widths": [64, 128]}, seconds=9.0)
     monkeypatch.setattr(bench, "study", lambda **_: measured)
     reproduce(replace(config, items=("complexity",)))
-    section = told(config, "complexity")
+    section = read_section(config, "complexity")
     assert (section.lead, section.settings, section.seconds) == ("All of it.", {"widths": [64, 128]}, 9.0)
 
 
 def test_repeating_the_command_trains_nothing(run_log, config):
     reproduce(config)
     before = {path: path.stat().st_mtime_ns for path in config.out.glob("runs/*/*.json*")}
-    sections = [replace(told(config, name), seconds=0) for name in RANDMAN]
+    sections = [replace(read_section(config, name), seconds=0) for name in RANDMAN]
     run_log.clear()
     run_log.prepared.clear()
     reproduce(config)
     assert not run_log
     assert not run_log.prepared
     assert before == {path: path.stat().st_mtime_ns for path in config.out.glob("runs/*/*.json*")}
-    assert sections == [replace(told(config, name), seconds=0) for name in RANDMAN]
+    assert sections == [replace(read_section(config, name), seconds=0) for name in RANDMAN]
 
 
 def test_the_final_run_has_the_best_rate_of_the_search(run_log, config):
@@ -100,7 +100,7 @@ def test_the_final_run_has_the_best_rate_of_the_search(run_log, config):
     for rule, rate in best.items():
         settings_of_run = folder.read_json(config.out / "runs" / f"t-randman-online-{rule}" / "config.json")
         assert settings_of_run["learning_rate"] == rate
-    rows = told(config, "online-t-randman").tables[0].rows
+    rows = read_section(config, "online-t-randman").tables[0].rows
     assert {row[0]: row[-1] for row in rows} == {"otpe": "0.001", "ostl": "0.003", "deep-otpe": "0.001"}
 
 
@@ -110,27 +110,27 @@ def test_diverged_runs_are_reported_and_the_others_are_shown(run_log, config, ca
     assert cli.main(line(config)) == 1
     reason = "step 3: weights or loss are not finite any more"
     assert f"  {OTPE}: {reason}\n" in capsys.readouterr().out
-    section = told(config, ITEM)
+    section = read_section(config, ITEM)
     assert section.remarks[-2:] == [f"{OTPE}: {reason}", reproduction.MADE_SMALL]
     rows = {row[0]: row[1] for row in section.tables[0].rows}
     assert rows["otpe"] == "no run"
     assert rows["bptt"] == rows["ostl"] == "0.500 ± 0.000"
-    assert told(config, "cosines-t-randman").remarks == [reproduction.MADE_SMALL]
-    assert f"t-randman-rate-0.003-ostl: {reason}" in told(config, "online-t-randman").remarks
+    assert read_section(config, "cosines-t-randman").remarks == [reproduction.MADE_SMALL]
+    assert f"t-randman-rate-0.003-ostl: {reason}" in read_section(config, "online-t-randman").remarks
     final = folder.read_json(config.out / "runs" / "t-randman-online-ostl" / "config.json")
     assert final["learning_rate"] == 1e-3, "from the search that finished"
     assert run_log.reports
     run_log.clear()
     assert cli.main(line(config)) == 1
     assert not run_log, "a diverged run is not repeated"
-    assert told(config, ITEM).remarks == section.remarks
+    assert read_section(config, ITEM).remarks == section.remarks
 
 
 def test_a_search_whose_runs_all_diverge_is_reported(run_log, config):
     run_log.diverging = {"t-randman-rate-0.003-ostl", "t-randman-rate-0.001-ostl"}
     reproduce(replace(config, items=("online-t-randman",)))
     assert "t-randman-online-ostl" not in run_log
-    section = told(config, "online-t-randman")
+    section = read_section(config, "online-t-randman")
     assert "t-randman-online-ostl: every run of the search for its learning rate diverged" in section.remarks
     assert {row[0]: row[1] for row in section.tables[0].rows}["ostl"] == "no run"
 
@@ -147,15 +147,15 @@ def test_truncated_metrics_are_reported(run_log, config, capsys):
 def test_a_landscape_with_missing_weights_is_reported(run_log, config, monkeypatch):
     monkeypatch.setattr(task, "named", MAKE_DATA)
     reproduce(replace(config, items=("landscape-t-randman",)))
-    assert "holds no weights along the way" in told(config, "landscape-t-randman").lead
+    assert "holds no weights along the way" in read_section(config, "landscape-t-randman").lead
 
 
 def test_items_that_need_a_missing_bptt_run_are_reported(run_log, config):
     run_log.diverging = {BPTT}
     reproduce(replace(config, items=(ITEM, "cosines-t-randman", "landscape-t-randman")))
-    assert told(config, "cosines-t-randman").lead == "There is no run by BPTT to compare with."
-    assert told(config, "landscape-t-randman").lead == "There is no run by BPTT, whose plane it is."
-    assert told(config, ITEM).tables[0].rows[0][:2] == ["bptt", "no run"]
+    assert read_section(config, "cosines-t-randman").lead == "There is no run by BPTT to compare with."
+    assert read_section(config, "landscape-t-randman").lead == "There is no run by BPTT, which defines the plane."
+    assert read_section(config, ITEM).tables[0].rows[0][:2] == ["bptt", "no run"]
 
 
 @pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (signals.StoppedError(15, "saved"), 143)])
@@ -175,7 +175,7 @@ def test_a_stopped_reproduction_says_how_to_resume_and_resumes(run_log, config, 
 
 def test_after_a_crash_the_final_result_is_the_same(run_log, config):
     reproduce(config)
-    whole = [replace(told(config, name), seconds=0, command="") for name in RANDMAN]
+    whole = [replace(read_section(config, name), seconds=0, command="") for name in RANDMAN]
     other = replace(config, out=config.out.with_name("other"))
     for name in (OTPE, "t-randman-online-otpe"):
         run_log.raising = {name: RuntimeError("a bug")}
@@ -183,7 +183,7 @@ def test_after_a_crash_the_final_result_is_the_same(run_log, config):
             reproduce(other)
     run_log.raising = {}
     reproduce(other)
-    assert [replace(told(other, name), seconds=0, command="") for name in RANDMAN] == whole
+    assert [replace(read_section(other, name), seconds=0, command="") for name in RANDMAN] == whole
 
 
 def test_the_same_process_can_resume_after_catching_a_stop(run_log, config):
@@ -243,4 +243,4 @@ def test_the_section_names_the_machine_of_the_runs(run_log, config, monkeypatch)
     reproduce(config)
     monkeypatch.setattr(folder, "provenance", lambda: {**made_up_runs.MACHINE, "device": "cpu: cpu"})
     reproduce(config)
-    assert told(config, ITEM).machine == made_up_runs.MACHINE
+    assert read_section(config, ITEM).machine == made_up_runs.MACHINE

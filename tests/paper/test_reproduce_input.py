@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from reproductions import ITEM, OTPE, line, told
+from reproductions import ITEM, OTPE, line, read_section
 
 from otpe import cli
 from otpe.datasets import download
@@ -30,11 +30,11 @@ def test_items_without_recordings_are_left_out_and_say_how_to_get_them(run_log, 
     assert f"  {about}" in output
     assert meanwhile.startswith(about), "it is said before training"
     assert "1 item in " in meanwhile
-    section = told(config, "offline-digits")
+    section = read_section(config, "offline-digits")
     assert (section.lead, section.left_out, [*section.remarks], section.apart) == ("Left out.", reason, [], None)
     assert section.command == f"otpe reproduce offline-digits --quick --root {config.root}"
     assert math.isnan(section.seconds), "no time was spent"
-    assert told(config, ITEM).tables
+    assert read_section(config, ITEM).tables
     assert {name.split("-")[0] for name in run_log} == {"t"}
     states = {each.path.name: (each.state, each.note) for each in finder.search([config.out])}
     assert states == {
@@ -49,16 +49,16 @@ def test_later_recordings_are_used_and_sections_stay_when_they_are_removed(run_l
     away = replace(config, root=config.root / "away")
     reproduce(away)
     path = config.out / "offline-digits" / "section.json"
-    for damaged in ('{"for', to_json(replace(told(config, "offline-digits"), left_out=None))):
+    for damaged in ('{"for', to_json(replace(read_section(config, "offline-digits"), left_out=None))):
         path.write_text(damaged)  # an older otpe wrote the second form
         reproduce(away)
-        assert told(config, "offline-digits").left_out
+        assert read_section(config, "offline-digits").left_out
     reproduce(config)
-    section = told(config, "offline-digits")
+    section = read_section(config, "offline-digits")
     assert section.tables
     assert section.left_out is None
     reproduce(away)
-    assert told(config, "offline-digits") == section
+    assert read_section(config, "offline-digits") == section
 
 
 def test_finished_runs_on_other_recordings_are_refused(run_log, config, recordings, monkeypatch):

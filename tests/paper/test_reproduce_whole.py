@@ -6,7 +6,7 @@ import signal
 from dataclasses import replace
 
 import pytest
-from reproductions import BPTT, ITEM, OTPE, line, told
+from reproductions import BPTT, ITEM, OTPE, line, read_section
 
 from otpe import cli
 from otpe.lab.paper import reproduce as reproduction
@@ -67,14 +67,14 @@ def no_training(monkeypatch):
 
 
 def sections(config):
-    return [replace(told(config, item), seconds=0) for item in config.items]
+    return [replace(read_section(config, item), seconds=0) for item in config.items]
 
 
 def test_the_page_shows_every_item(whole):
     page = (whole.out / "report.html").read_text()
     for item in ITEMS:
         assert f'id="{item}"' in page
-        assert told(whole, item).title in page
+        assert read_section(whole, item).title in page
     assert "The paper, reproduced (quick)" in page
     assert list((whole.out / "report-files").rglob("*.svg"))
     assert (whole.out / "landscape-t-randman" / "landscape.npz").exists()
@@ -82,7 +82,7 @@ def test_the_page_shows_every_item(whole):
 
 def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
     """In a network of one layer, OTPE omits nothing."""
-    section = told(whole, "cosines-t-randman")
+    section = read_section(whole, "cosines-t-randman")
     assert section.tables[0].columns == ["rule", "O", "model", "ratio of norms"]
     assert section.tables[0].rows == [["otpe", *["1.000 ± 0.000"] * 3]]
     for panel in section.figures[0].panels:
@@ -93,10 +93,13 @@ def test_a_rule_equal_to_bptt_gives_1_everywhere(whole):
 
 def test_the_folder_has_the_runs_of_the_plan(whole):
     assert {path.name for path in (whole.out / "runs").iterdir()} == {BPTT, OTPE}
-    section = told(whole, ITEM)
+    section = read_section(whole, ITEM)
     assert [*section.figures[0].panels[0].lines[0].x] == [4, 8]
     assert section.settings["runs"] == [BPTT, OTPE]
-    assert [path.name for path in told(whole, "landscape-t-randman").figures[0].panels[0].paths] == ["bptt", "otpe"]
+    assert [path.name for path in read_section(whole, "landscape-t-randman").figures[0].panels[0].paths] == [
+        "bptt",
+        "otpe",
+    ]
 
 
 def test_repeating_the_command_computes_nothing_without_checkpoints(whole, copied, no_training):

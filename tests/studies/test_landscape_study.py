@@ -142,7 +142,7 @@ def test_a_missing_plane_is_reported_with_a_sentence(study, config, monkeypatch,
 def test_a_landscape_without_bptt_is_refused(study, config):
     runs = {"approx-otpe": saved_weights.read_snapshot(config.out / "approx-otpe-offline")}
     with pytest.raises(
-        ValueError, match=r"there are runs of approx-otpe, but none of bptt, whose plane it is. Train it too"
+        ValueError, match=r"there are runs of approx-otpe, but none by bptt, which defines the plane. Train by it too"
     ):
         landscapes.measure(otpe.dense([8, 6, 3]), runs, None)
     results = [otpe.load(config.out / "approx-otpe-offline")]

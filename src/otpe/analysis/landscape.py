@@ -90,7 +90,6 @@ def surface(
 
     `loss` maps parameters to a number. `batch_size` is the number of points computed at the same time, by default 16
     on a GPU and one on a CPU.
-    after the other on a CPU.
     """
     at_x, at_y = jnp.asarray(at_x), jnp.asarray(at_y)
     points = jnp.stack(jnp.meshgrid(at_x, at_y), -1).reshape(-1, 2)

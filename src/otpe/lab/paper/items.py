@@ -141,7 +141,7 @@ def landscape(given: Inputs) -> Parts:
     """The landscape from the weights in the run folders. Its arrays are written to landscape.npz."""
     runs, config = given.runs, given.config
     if not runs[landscapes.REFERENCE]:
-        return {"lead": "There is no run by BPTT, whose plane it is."}
+        return {"lead": "There is no run by BPTT, which defines the plane."}
     splits = given.splits(config)
     net = build_network.network(config, splits.train.units, len(splits.train.names))
     batch = landscapes.validation(config, splits, LANDSCAPE_SAMPLES)
@@ -150,15 +150,15 @@ def landscape(given: Inputs) -> Parts:
         paths = {rule: saved_weights.read_snapshot(run.path, net) for rule, run in runs.items() if run}
         found = landscapes.measure(net, paths, batch, **options)
     except (landscapes.NoPlaneError, FileNotFoundError) as error:
-        return {"lead": f"There is no plane to look at: {error}"}
+        return {"lead": f"There is no plane: {error}"}
     files.write_atomically(given.folder / "landscape.npz", landscapes.npz(found))
     section = landscapes.section(found, title=f"Loss landscape of {given.data}")
     return {name: getattr(section, name) for name in ("lead", "figures", "tables", "remarks")}
 
 
 # --------------------
-# The registry. The order is that of `otpe reproduce --list` and of the page. The same table stands in
-# docs/how-to/reproduce-the-paper.md.
+# The registry, in the order of `otpe reproduce --list` and of the page. docs/how-to/reproduce-the-paper.md has the same
+# table.
 
 
 R, T = DATASETS

@@ -173,17 +173,15 @@ class Plan(NamedTuple):
         if data in DATASETS:
             search, final = self.scale.randman_search, self.scale.randman_online
         for task, settings in self._tasks(data).items():
-            trials = {
-                rule: [
-                    self._run(f"{task}-rate-{rate:g}-{rule}", search, rule, settings, mode="online", learning_rate=rate)
-                    for rate in search.rates
-                ]
+            how = {**settings, "mode": "online"}
+            runs += [
+                self._run(f"{task}-rate-{rate:g}-{rule}", search, rule, how, learning_rate=rate)
                 for rule in search.rules
-            }
-            runs += [run for of_rule in trials.values() for run in of_rule]
+                for rate in search.rates
+            ]
             for rule in final.rules:
-                run = self._run(f"{task}-online-{rule}", final, rule, settings, mode="online")
-                runs.append(run._replace(search=tuple(trial.name for trial in trials[rule])))
+                trials = tuple(f"{task}-rate-{rate:g}-{rule}" for rate in search.rates)
+                runs.append(self._run(f"{task}-online-{rule}", final, rule, how)._replace(search=trials))
         return runs
 
     def search(self, data: str) -> list[PlannedRun]:

@@ -301,7 +301,9 @@ def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
 
 
 Ready = Run | FinishedRun | DivergedRun
-TURN = 0.0005  # seconds until a thread hands Python over: a tenth of the default, because training needs it often
+SWITCH_INTERVAL = (
+    0.0005  # seconds between switches of threads: a tenth of the default, because training needs Python often
+)
 AHEAD = 12  # number of runs that are prepared ahead, so that compilers are never idle
 
 
@@ -312,7 +314,7 @@ def ready(
     waiting, begun = deque(planned), dict[Future[Ready], PlannedRun]()
     threads = min(3, 1 + (os.cpu_count() or 1) // 4)  # more would wait for each other: half of their work is Python's
     before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     with ThreadPoolExecutor(threads) as pool:
         try:
             while waiting or begun:

@@ -15,7 +15,7 @@ from otpe.lab.settings import FREE, CompareConfig, SweepConfig, TrainConfig
 from otpe.lab.studies.study import settings_as
 
 Axes = dict[str, tuple[Any, ...]]  # the settings that are swept, and their values
-SHAPE = ("width", "depth")  # they stand for `hidden`
+SHAPE = ("width", "depth")  # both set `hidden`
 NOT_SWEPT = {  # and the reason
     "rule": "rules is for that",
     "mode": "modes is for that",
@@ -129,13 +129,13 @@ def _check_combination(config: SweepConfig, found: Axes, own: Own) -> None:
     """Raise for a swept setting that contradicts another setting or has no effect."""
     shape = [name for name in SHAPE if name in found]
     if shape and "hidden" in found:
-        raise ValueError(f"over has hidden and {shape[0]}, which both say how wide the layers are. Use one of them.")
+        raise ValueError(f"over has hidden and {shape[0]}, which both set the width of the layers. Use one of them.")
     if "width" in found and (min(found["depth"]) if "depth" in found else len(config.hidden) + 1) < 2:
         raise ValueError("over has width, but a network of depth 1 has no hidden layer. Use depth=2 or more.")
     if (shape and len({*config.hidden}) > 1) or (len(shape) == 2 and config.hidden != SweepConfig.hidden):
         raise ValueError(f"over has {shape[0]}, but hidden is {config.hidden!r}: it contradicts it. Leave hidden out.")
     if "depth" in found and "width" not in found and not config.hidden:
-        raise ValueError("over has depth, but hidden is (), which does not say how wide. Sweep over width too.")
+        raise ValueError("over has depth, but hidden is (), which has no width. Sweep over width too.")
     if "learning_rate" in found and config.online_learning_rate is not None:
         raise ValueError(
             f"over has learning_rate, but online_learning_rate is {config.online_learning_rate!r}: online it would"

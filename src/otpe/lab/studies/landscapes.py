@@ -59,7 +59,9 @@ def measure(
     `paths` has the weights along training, as `read_snapshot` returns them. `options` are as in `otpe.landscape`.
     """
     if REFERENCE not in paths:
-        raise ValueError(f"there are runs of {', '.join(paths)}, but none of bptt, whose plane it is. Train it too.")
+        raise ValueError(
+            f"there are runs of {', '.join(paths)}, but none by bptt, which defines the plane. Train by it too."
+        )
     models = {rule: params for rule, (_, params) in paths.items()}
     bptt = models[REFERENCE]
     planes = [_plane(bptt, i) for i in range(jax.tree.leaves(bptt)[0].shape[1])]
@@ -182,7 +184,7 @@ def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
     models = config.steps // config.snapshots + 1
     given = {"steps / snapshots": models, "seeds": config.seeds, "hidden": tuple(config.hidden)}
     weights = models * config.seeds * task.weights(net)
-    memory.check_fits("the weights along the way of a rule", weights, given, memory.host())
+    memory.check_fits("the weights along the path of a rule", weights, given, memory.host())
 
 
 def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:

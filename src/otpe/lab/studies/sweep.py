@@ -124,20 +124,20 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
         key, splits = grid.data_key(points[0]), task.named(points[0].run)
     else:
         key, splits = None, task.given(own.data)
-    splits_of = [splits if key in (None, grid.data_key(point)) else None for point in points]
-    for point, data in zip(points, splits_of, strict=True):
-        if data is not None:
-            task.check_shapes(data, point.run.batch)
-            _check_size(config, point, own, data)
+
+    def in_memory(point: Point) -> Splits | None:
+        """The data of a point, if it is in memory already."""
+        return splits if key in (None, grid.data_key(point)) else None
+
+    for point in filter(in_memory, points):
+        task.check_shapes(splits, point.run.batch)
+        _check_size(config, point, own, splits)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
     opened = folder.opened(config, [config.dataset, "sweep"], {**mine, **own.of_study}, kind="sweep")
     try:
         _store_grid(opened.path, config)
-        points = [_placed(opened.path, point) for point in points]
-        known = _known(opened.path)
-        records = [
-            _record(point, known.get(point.name, {}), data, own) for point, data in zip(points, splits_of, strict=True)
-        ]
+        points, known = [_placed(opened.path, point) for point in points], _known(opened.path)
+        records = [_record(point, known.get(point.name, {}), in_memory(point), own) for point in points]
     except BaseException:
         opened.close()
         raise
@@ -177,7 +177,7 @@ def _known(where: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     found = folder.read_json(path)
-    with contents.reading(path, "Move it away: it is written anew."):
+    with contents.reading(path, "Move it away: a new one is written."):
         points = contents.typed(found, {"points": list})["points"]
         for point in points:
             why = {"why": str} if point.get("state") == "diverged" else {}
