@@ -28,6 +28,10 @@ class Verb(NamedTuple):
     config: str  # module:name of the dataclass
     prepare: str  # module:name of the function: settings -> job
     defaults: str | None = None  # with --resume; module:name of a function: arguments -> stored settings, the defaults
+    users: str | None = None  # module:name of a function: a setting -> the datasets, or sources, that use it
+
+
+TRAINING_USERS = "otpe.datasets.registry:users"
 
 
 VERBS = {
@@ -36,30 +40,35 @@ VERBS = {
         config="otpe.lab.settings:TrainConfig",
         prepare="otpe.lab.verbs:prepare_train",
         defaults="otpe.lab.verbs:stored_train",
+        users=TRAINING_USERS,
     ),
     "compare": Verb(
         "train by several rules on the same mini-batches, and compare them",
         config="otpe.lab.settings:CompareConfig",
         prepare="otpe.lab.verbs:prepare_compare",
         defaults="otpe.lab.verbs:stored_compare",
+        users=TRAINING_USERS,
     ),
     "align": Verb(
         "train by BPTT, and compare other rules' gradients with its own on the way",
         config="otpe.lab.settings:AlignConfig",
         prepare="otpe.lab.verbs:prepare_align",
         defaults="otpe.lab.verbs:stored_align",
+        users=TRAINING_USERS,
     ),
     "landscape": Verb(
         "the loss around a training run, and where each rule went",
         config="otpe.lab.settings:LandscapeConfig",
         prepare="otpe.lab.verbs:prepare_landscape",
         defaults="otpe.lab.verbs:stored_landscape",
+        users=TRAINING_USERS,
     ),
     "sweep": Verb(
         "train at every point of a grid over any settings, and draw maps of the accuracy",
         config="otpe.lab.settings:SweepConfig",
         prepare="otpe.lab.verbs:prepare_sweep",
         defaults="otpe.lab.verbs:stored_sweep",
+        users=TRAINING_USERS,
     ),
     "reproduce": Verb(
         "every table and figure of the paper, into one report",
@@ -76,6 +85,7 @@ VERBS = {
         config="otpe.lab.settings:StreamConfig",
         prepare="otpe.stream.session:prepare",
         defaults="otpe.stream.session:stored",
+        users="otpe.stream.source_kinds:users",
     ),
     "bench": Verb(
         "time, memory and state of every rule, and how they grow",
@@ -86,6 +96,7 @@ VERBS = {
         "fetch, verify, summarise and draw a dataset",
         config="otpe.lab.settings:DataConfig",
         prepare="otpe.lab.explore.explore:prepare",
+        users="otpe.datasets.registry:data_users",
     ),
 }
 
@@ -176,17 +187,18 @@ def prepare(verb: str, args: list[str], ctrl_c: CtrlC) -> Callable[[], int]:
     if not find_spec("tyro"):
         raise OSError("the command line needs tyro, which is not installed. Use: pip install 'otpe[cli]'")
     ctrl_c.waiting = True
-    import tyro
+    from otpe.datasets import registry
+    from otpe.lab import options
 
-    entry, defaults = VERBS[verb], None
-    kind, stored = _load(entry.config), _load(entry.defaults) if entry.defaults and "--resume" in args else None
+    entry = VERBS[verb]
+    kind, users = load(entry.config), load(entry.users) if entry.users else None
+    args = options.flat_arguments(kind, args)
+    stored = load(entry.defaults) if entry.defaults and "--resume" in args else None
     ctrl_c.check()
-    if stored is not None:
-        defaults = stored(args)
-    default = {} if defaults is None else {"default": defaults}
-    config = tyro.cli(kind, prog=f"otpe {verb}", args=args, config=(tyro.conf.FlagCreatePairsOff,), **default)
+    defaults = None if stored is None else stored(args)
+    config = options.parse(verb, kind, args, defaults, users, registry.listed())
     ctrl_c.waiting = True
-    make_job = _load(entry.prepare)
+    make_job = load(entry.prepare)
     ctrl_c.check()
     return make_job(config)
 
@@ -246,7 +258,7 @@ def _report_stop(stop: KeyboardInterrupt) -> int:
     return getattr(stop, "status", INTERRUPTED)
 
 
-def _load(path: str) -> Any:
+def load(path: str) -> Any:
     """Import an object, given as module:name."""
     module, name = path.split(":")
     return getattr(import_module(module), name)

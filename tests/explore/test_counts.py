@@ -14,6 +14,7 @@ from tiny_events import zipped as pack
 
 from otpe import cli
 from otpe.datasets import frames as binned
+from otpe.datasets import manifolds
 from otpe.datasets.events import Events
 from otpe.datasets.frames import Binning, frames
 from otpe.lab.explore import explore, reading, statistics
@@ -145,7 +146,7 @@ def test_randman_is_summarised_from_end_to_end(tmp_path, tiny_randman, capsys):
 def test_randman_shows_the_batches_that_training_sees(tiny_randman):
     config = DataConfig("r-randman", seed=3)
     (split,) = reading.read(config)
-    spikes, labels = reading.randman("rate", seed=3).batch(3, 1, 20)
+    spikes, labels = manifolds.randman("rate", seed=3).batch(3, 1, 20)
     assert split.events.labels[20:40].tolist() == labels.tolist()
     step, unit = np.nonzero(np.asarray(spikes)[:, 5])
     np.testing.assert_array_equal(split.events.recording(25), [step, unit])

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from otpe.datasets import registry
-from otpe.lab.report import finder, sections
+from otpe.lab.report import finder
 from otpe.lab.settings import TrainConfig
 
 
@@ -94,7 +93,6 @@ def test_user_parts_are_named_instead_of_a_command(runs):
     assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
     runs.train("run", dataset="mine")
     assert only(runs).section.command == ""
-    assert registry.NAMES == sections.KNOWN
 
 
 def test_a_stopped_run_is_shown_as_unfinished(runs):

@@ -143,6 +143,39 @@ def axes_of(units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
     return axes
 
 
+def from_settings(settings: Any) -> tuple[FrameSet, ...]:
+    """Return the datasets for training, validation and test of `DataSettings`, for the registry."""
+    root, binning = settings.root or Path("data") / settings.dataset, binning_of(settings)
+    if settings.dataset == "ssc":
+        return tuple(ssc(root, split, binning) for split in SPLITS)
+    if settings.dataset == "shd":
+        return tuple(shd(root, split, binning, validation=settings.validation) for split in SPLITS)
+    shape = shape_in_files(settings.dataset, settings.units, settings.shape)
+    return tuple(folder(root, split, binning, shape=shape, validation=settings.validation) for split in SPLITS)
+
+
+def expected_shape(settings: Any) -> tuple[int, tuple[int, ...], int]:
+    """Return time steps, shape of the units and number of classes, for the registry: the least that is possible."""
+    if settings.max_steps is not None and settings.dt is None:
+        raise ValueError(f"max_steps is {settings.max_steps} without dt. Give dt as well, or bins instead.")
+    if settings.max_steps is not None:
+        check.count("max_steps", settings.max_steps)
+    shape = shape_in_files(settings.dataset, settings.units, settings.shape)
+    binning_of(settings).checked(shape)
+    return settings.bins or 1, pooled(shape, settings.pool), 1
+
+
+def shape_in_files(name: str, units: int | None, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the units in the files of a named dataset, before pooling."""
+    return (SOURCES[name].units,) if name in SOURCES else axes_of(units, shape or None)
+
+
+def binning_of(settings: Any) -> Binning:
+    """Return how spikes are counted in time steps."""
+    bins = 50 if settings.bins is None and settings.dt is None else settings.bins
+    return Binning(bins, settings.dt, settings.max_steps, settings.binary, settings.pool)
+
+
 def load(path: Path, units: int | Sequence[int], binning: Binning, *, keep_empty: bool = False) -> FrameSet:
     """Return all recordings of a file with flat units, as numpy arrays. `units` is their number or their shape.
 

@@ -228,6 +228,32 @@ def randman(
     return Randman(Settings(encoding, standardize, classes, steps, points), tables, low, high, first)
 
 
+ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
+
+
+def from_settings(settings: Any) -> Randman:
+    """Return the dataset of `DataSettings`, for the registry."""
+    return randman(
+        ENCODINGS[settings.dataset],
+        classes=settings.classes,
+        units=50 if settings.units is None else settings.units,
+        dims=settings.dims,
+        alpha=settings.alpha,
+        steps=settings.time_steps,
+        seed=range(settings.manifolds, settings.manifolds + settings.draws),
+        standardize=settings.standardize,
+    )
+
+
+def expected_shape(settings: Any) -> tuple[int, tuple[int, ...], int]:
+    """Return time steps, shape of the units and number of classes, for the registry."""
+    units = check.count("units", 50 if settings.units is None else settings.units, MOST)
+    for name in ("classes", "dims", "time_steps"):
+        check.count(name, getattr(settings, name), MOST)
+    check.whole("manifolds", settings.manifolds, 2**32)
+    return settings.time_steps, (units,), settings.classes
+
+
 def _check_size(draws: int, classes: int, units: int, dims: int, points: int) -> None:
     """Raise ValueError if the tables, and the points by which values are standardised, do not fit into memory."""
     sizes = {"units": units, "classes": classes, "dims": dims}

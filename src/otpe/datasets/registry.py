@@ -1,34 +1,104 @@
-"""The datasets that have a name on the command line, and which settings each of them has a use for."""
+"""The datasets that have a name on the command line.
 
-from collections.abc import Collection, Mapping
-from dataclasses import fields
-from typing import Any, Literal
+A named dataset is a module and one entry here. The module has
 
-from otpe import check
-from otpe.datasets.download import SOURCES
+    from_settings(settings) -> a dataset, or a tuple of three: train, valid, test
+    expected_shape(settings) -> (time steps, shape of the units, number of classes), known before the data is made
 
-ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
-SHAPES = "moving-shapes"
-DRAWN = (*ENCODINGS, SHAPES)  # without an end
-RECORDED = (*SOURCES, "folder")
-NAMES = (*DRAWN, *RECORDED)
+where `settings` has the fields of `otpe.lab.settings.DataSettings`. A module whose datasets are made at once needs no
+`expected_shape`. Both raise ValueError for wrong settings. This module does not import jax.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any
+
+RANDMAN = ("manifolds", "draws", "standardize", "classes", "dims", "alpha", "time_steps", "units")
+SHAPES = ("time_steps", "label", "size", "noise")
+RECORDINGS = ("root", "bins", "dt", "max_steps", "binary", "pool")
+LOOK_AT_RECORDINGS = ("root", "keep_empty", "bins", "dt", "steps", "binary", "pool", "remainder")
+LOOK_AT_ARCHIVES = (*LOOK_AT_RECORDINGS, "download", "verify")
+DRAWN_SAMPLES = ("valid_samples", "test_samples")
 
 
-def check_use(dataset: str, config: Any, used_by: Mapping[str, Collection[str]]) -> None:
-    """Refuse a name that is not known, and settings that this dataset has no use for."""
-    check.one_of("dataset", dataset, NAMES)
+@dataclass(frozen=True)
+class NamedDataset:
+    """An entry of the registry."""
+
+    name: str
+    module: str
+    uses: tuple[str, ...]  # settings of training that other datasets may have no use for
+    data_uses: tuple[str, ...] = ()  # the same of `otpe data`
+    drawn: bool = True  # samples are drawn without end, instead of recorded
+    title: str = ""  # of pictures and tables of a drawn dataset
+    about: str = ""  # for the help
+
+    def from_settings(self, settings: Any) -> tuple[Any, Any, Any]:
+        """Return the datasets for training, validation and test. One that is drawn stands for all three."""
+        made = import_module(self.module).from_settings(settings)
+        return made if isinstance(made, tuple) else (made, made, made)
+
+    def expected_shape(self, settings: Any) -> tuple[int, tuple[int, ...], int]:
+        """Return time steps, shape of the units and number of classes. Of recordings, the least that is possible."""
+        module = import_module(self.module)
+        if hasattr(module, "expected_shape"):
+            return module.expected_shape(settings)
+        made = module.from_settings(settings)
+        return made.steps, tuple(made.shape), len(made.names)
+
+
+ENTRIES = (
+    NamedDataset("t-randman", "otpe.datasets.manifolds", RANDMAN, ("seed", "standardize"), title="T-Randman"),
+    NamedDataset("r-randman", "otpe.datasets.manifolds", RANDMAN, ("seed", "standardize"), title="R-Randman"),
+    NamedDataset(
+        "moving-shapes", "otpe.datasets.shapes", SHAPES, ("seed", "label", "size", "noise"), title="Moving shapes"
+    ),
+    NamedDataset("shd", "otpe.datasets.heidelberg", (*RECORDINGS, "validation"), LOOK_AT_ARCHIVES, drawn=False),
+    NamedDataset("ssc", "otpe.datasets.heidelberg", RECORDINGS, LOOK_AT_ARCHIVES, drawn=False),
+    NamedDataset(
+        "folder",
+        "otpe.datasets.heidelberg",
+        (*RECORDINGS, "units", "shape", "validation"),
+        (*LOOK_AT_RECORDINGS, "units", "shape"),
+        drawn=False,
+        about="any folder of .h5 files in SHD's layout",
+    ),
+)
+DATASETS = {entry.name: entry for entry in ENTRIES}
+
+
+def users(setting: str) -> tuple[str, ...]:
+    """Return the names of the datasets that use a setting of training. Empty if it is not only for some datasets."""
+    return tuple(
+        name for name, entry in DATASETS.items() if setting in (*entry.uses, *(DRAWN_SAMPLES if entry.drawn else ()))
+    )
+
+
+def data_users(setting: str) -> tuple[str, ...]:
+    """Return the names of the datasets that use a setting of `otpe data`. Empty if it is not only for some."""
+    return tuple(name for name, entry in DATASETS.items() if setting in entry.data_uses)
+
+
+def is_drawn(name: str) -> bool:
+    """Return whether samples are drawn without end. False for recordings, and for unknown names."""
+    return name in DATASETS and DATASETS[name].drawn
+
+
+def listed() -> str:
+    """Return all names with their descriptions, for the help."""
+    return ", ".join(f"{name}: {entry.about}" if entry.about else name for name, entry in DATASETS.items())
+
+
+def check_use(dataset: str, config: Any, users: Callable[[str], Sequence[str]] = users) -> None:
+    """Raise ValueError for an unknown name, and for a setting that this dataset does not use."""
+    from otpe import check
+
+    check.one_of("dataset", dataset, DATASETS)
     for field in fields(config):
-        value, names = getattr(config, field.name), used_by.get(field.name, NAMES)
-        if value != field.default and dataset not in names:
-            raise ValueError(
-                f"{field.name} is {_spelled(value)}, but {dataset} has no use for it: it is for {_listed(names)}."
-            )
-
-
-def _spelled(value: Any) -> str:
-    return repr(value) if isinstance(value, bool | int | float) else repr(str(value))
-
-
-def _listed(names: Collection[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+        value, names = getattr(config, field.name), users(field.name)
+        if value != field.default and names and dataset not in names:
+            shown = repr(value) if isinstance(value, bool | int | float) else repr(str(value))
+            *first, last = names
+            text = f"{', '.join(first)} and {last}" if first else last
+            raise ValueError(f"{field.name} is {shown}, but {dataset} has no use for it: it is for {text}.")

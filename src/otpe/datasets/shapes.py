@@ -215,3 +215,8 @@ def _noise(data: MovingShapes, key: Array, batch: int) -> Array:
     empty = jnp.zeros((data.steps, batch, data.units), jnp.uint8)
     step, unit, sample = place // data.units, place % data.units, jnp.arange(batch)[:, None]
     return empty.at[step, sample, unit].set(1, mode="drop").reshape(data.steps, batch, *data.shape)
+
+
+def from_settings(settings: Any) -> MovingShapes:
+    """Return the dataset of `DataSettings`, for the registry."""
+    return moving_shapes(settings.label, size=settings.size, time_steps=settings.time_steps, noise=settings.noise)

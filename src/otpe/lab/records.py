@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from otpe import contents
+from otpe.lab.settings import flat_config
 
 FORMAT = 1  # of config.json and result.json
 SINGLE = ("train", "align")  # kinds of folders with one training run
@@ -32,7 +33,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Return config.json of a folder, with the keys that this version of otpe would write."""
-    return upgraded(read_json(folder / "config.json"))
+    path = folder / "config.json"
+    with contents.reading(path, "Name another folder."):
+        return upgraded(flat_config(read_json(path)))
 
 
 def upgraded(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,14 @@
-"""Settings that the command line takes without a name, as in `otpe report runs`."""
+"""Every setting of every verb: the command line, its help and its reference are made of these fields.
 
-from dataclasses import dataclass, fields, replace
+`Settings` is what all training verbs have in common. It consists of five groups: data, network, loss, optimizer, run.
+`nested_settings.py` explains groups. This module does not import jax.
+"""
+
+from dataclasses import InitVar, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+from otpe.lab.nested_settings import Nested, field_names, flat_json
 
 Value = TypeVar("Value")
 if TYPE_CHECKING:
@@ -12,7 +18,7 @@ else:
     try:
         from tyro.conf import Positional
         from tyro.conf import arg as _argument
-    except ImportError:  # without a command line there is nothing to tell it
+    except ImportError:  # there is no command line without tyro
         Positional = Annotated[Value, "without a name"]
 
         def _argument(metavar):
@@ -20,118 +26,133 @@ else:
 
 
 def metavar(name: str) -> Any:
-    """What the help shows in place of a value."""
+    """Return an annotation: the word that the help shows in place of a value."""
     return _argument(metavar=name)
 
 
-# --------------------
-# What a run is asked to do. Imports no jax: these fields are the command line, its help and its reference.
-
-
 Mode = Literal["offline", "online"]
+Precision = Literal["float32", "tf32", "bf16"]
+Backend = Literal["auto", "plain", "pallas", "interpret"]
+Learned = Literal["no", "layer", "neuron"]
 PAPER_LEAK = 0.9525741268224334
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What `otpe train` and `otpe compare` have in common."""
+# --------------------
+# The groups.
 
-    # How long, and how often
-    steps: int = 2000
-    """Mini-batches to learn from."""
-    batch: int = 128
-    """Samples in a mini-batch."""
-    seeds: int = 1
-    """Networks trained side by side, each with initial weights and mini-batches of its own."""
-    seed: int = 0
-    """The seed of the first network; the others count on from it."""
-    every: int = 1
-    """Mode online: update after this many time steps."""
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Nested):
+    """A named dataset. The help names the datasets that use a setting, from `otpe.datasets.registry`."""
 
     # The data
     dataset: str = "t-randman"
-    """t-randman, r-randman, moving-shapes, shd, ssc, or folder: any folder of .h5 files in SHD's layout."""
+    """{names}."""
     manifolds: int = 0
-    """Which manifolds, by number (t-randman, r-randman)."""
+    """Number of the first draw of the manifolds."""
     draws: int = 1
-    """Number of manifold draws. Networks are divided evenly among them (t-randman, r-randman)."""
+    """Number of manifold draws. Networks are divided evenly among them."""
     standardize: Literal["batch", "fixed"] = "batch"
-    """Values by the extremes of each mini-batch, as the authors do, or by fixed ones (t-randman, r-randman)."""
+    """Scale values by the extremes of each mini-batch, as the authors do, or by fixed ones."""
     classes: int = 10
-    """How many manifolds (t-randman, r-randman)."""
+    """Number of manifolds."""
     dims: int = 3
-    """Dimensions of a manifold (t-randman, r-randman)."""
+    """Dimensions of a manifold."""
     alpha: float = 1.0
-    """Smoothness of the manifolds (t-randman, r-randman)."""
+    """Smoothness of the manifolds."""
     time_steps: int = 50
-    """Time steps of a sample (t-randman, r-randman, moving-shapes)."""
+    """Time steps of a sample."""
     label: Literal["direction", "shape"] = "direction"
-    """What the label says: in which direction a shape moves, or which shape it is (moving-shapes)."""
+    """Meaning of the label: the direction in which a shape moves, or the shape."""
     size: int = 34
-    """Height and width of the grid, in pixels (moving-shapes)."""
+    """Height and width of the grid, in pixels."""
     noise: float = 0.001
-    """The probability of a background event in each pixel, channel and time step (moving-shapes)."""
+    """The probability of a background event in each pixel, channel and time step."""
     root: Path | None = None
-    """The folder of the recordings, by default data/NAME (shd, ssc, folder)."""
+    """The folder of the recordings. By default data/NAME."""
     units: int | None = None
-    """Inputs: 50, where not given (t-randman, r-randman); how many the recordings have (folder)."""
+    """Number of inputs. By default 50 for randman; a folder needs this setting or shape."""
     shape: tuple[int, ...] = ()
-    """The shape of the units, instead of their number, such as 2 34 34: channels, height, width (folder)."""
+    """The shape of the units, instead of their number, such as 2 34 34: channels, height, width."""
     bins: int | None = None
-    """Time steps over each recording's own duration: 50, where dt is not given either (shd, ssc, folder)."""
+    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
     dt: float | None = None
-    """Seconds of a time step, instead of bins (shd, ssc, folder)."""
+    """Seconds per time step, instead of bins."""
     max_steps: int | None = None
-    """With dt: time steps at most; later spikes are left out (shd, ssc, folder)."""
+    """With dt: the largest number of time steps. Later spikes are left out."""
     binary: bool = False
-    """1 for any number of spikes in a time step, instead of their number (shd, ssc, folder)."""
+    """1 for any number of spikes in a time step, instead of their number."""
     pool: int = 1
-    """As many neighbouring units become one; with a shape, squares of as many by as many (shd, ssc, folder)."""
+    """Join this many neighbouring units into one. With a shape: squares of this size."""
     validation: Literal["first", "stratified"] = "first"
-    """Held out of the training file: its first tenth, as in the paper, or a tenth of every class (shd, folder)."""
+    """Validation data from the training file: its first tenth, as in the paper, or a tenth of every class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionSettings(Nested):
+    """Convolutional layers."""
 
     # The network
     conv: tuple[int, ...] = ()
-    """Channels of each convolutional layer, which come before the hidden layers. For data on a grid."""
+    """Channels of each convolutional layer. These come before the hidden layers. For data on a grid."""
     conv_kernel: int = 3
     """Height and width of the kernels. Zeros are added around the grid, so that its size stays the same."""
     conv_stride: int = 1
     """Pixels from one position of a kernel to the next."""
     conv_pool: int = 1
     """Average the output of each convolutional layer over squares of this size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseNetworkSettings(Nested):
+    """A network of dense layers."""
+
+    # The network
     hidden: tuple[int, ...] = (128, 128)
-    """Units of each hidden layer; none for a network of one layer."""
+    """Units of each hidden layer. Without a value: a network of one layer."""
     neuron: Literal["lif", "cuba", "adaptive"] = "lif"
     """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while."""
     leak: float = PAPER_LEAK
-    """λ, the share of the membrane that is left after one step."""
+    """λ, the share of the membrane that remains after one step."""
     leak_to: float | None = None
     """Give every neuron its own leak, drawn evenly between leak and this number."""
     current_leak: float = 0.8
-    """The share of the synaptic current that is left after one step (cuba)."""
+    """The share of the synaptic current that remains after one step (cuba)."""
     adaptation_leak: float = 0.97
-    """The share of the raised threshold that is left after one step (adaptive)."""
+    """The share of the raised threshold that remains after one step (adaptive)."""
     adaptation_strength: float = 1.0
     """How far spikes raise the threshold (adaptive)."""
-    learn_leak: Literal["no", "layer", "neuron"] = "no"
+    learn_leak: Learned = "no"
     """Train the leak: one number per layer, or one per neuron."""
-    learn_current_leak: Literal["no", "layer", "neuron"] = "no"
+    learn_current_leak: Learned = "no"
     """The same for current_leak (cuba)."""
-    learn_adaptation_leak: Literal["no", "layer", "neuron"] = "no"
+    learn_adaptation_leak: Learned = "no"
     """The same for adaptation_leak (adaptive)."""
     readout: Literal["spiking", "integrator"] = "spiking"
     """Output neurons: of the same kind as the hidden ones, or leaky integrators, whose output is their membrane."""
     threshold: float = 1.0
-    """Where a neuron spikes."""
+    """The membrane at which a neuron spikes."""
     reset: Literal["subtract", "zero", "none"] = "subtract"
     """What a spike does to the membrane."""
     surrogate: str = "fast-sigmoid"
-    """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative that stands in for the spike's."""
+    """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative used in place of the spike's."""
     slope: float | None = None
-    """Of the surrogate; the width of triangular and gaussian. By default each one's own, 25 for fast-sigmoid."""
+    """Slope of the surrogate; width of triangular and gaussian. The default depends on the surrogate: 25 for
+    fast-sigmoid."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(DenseNetworkSettings, ConvolutionSettings):
+    """A network of convolutional layers, if any, then dense layers."""
+
+    # The network
     start: Path | None = None
     """Begin with the best weights of this run of otpe train, or with those of this file of otpe.save."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossSettings(Nested):
+    """The loss."""
 
     # The loss
     loss: str = "rule"
@@ -142,59 +163,129 @@ class Settings:
     rate_weight: float = 0.0
     """Adds this number times (rate − share that spiked)² of every hidden layer to the loss of a time step."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantOptimizerSettings(Nested):
+    """An optimizer with a constant learning rate."""
+
     # The optimizer
     optimizer: str = "adamax"
     """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
     learning_rate: float = 1e-3
-    """Of the optimizer; where schedules start from."""
+    """Learning rate of the optimizer. Schedules start from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings(ConstantOptimizerSettings):
+    """An optimizer and the schedule of its learning rate."""
+
+    # The optimizer
     schedule: Literal["constant", "linear", "cosine", "exponential"] = "constant"
     """How the learning rate falls from mini-batch to mini-batch, down to final_rate at the last."""
     final_rate: float = 0.01
-    """At the end of a schedule, as a share of learning_rate. Not for constant."""
+    """Learning rate at the end of a schedule, as a share of learning_rate. Not for constant."""
     warmup: int = 0
     """Mini-batches over which the learning rate rises from 0 first."""
     momentum: float | None = None
     """For sgd and rmsprop."""
     weight_decay: float | None = None
-    """For adamw, nadamw, lamb and lion. By default each one's own."""
+    """For adamw, nadamw, lamb and lion. The default depends on the optimizer."""
     clip: float | None = None
-    """Scale gradients down to this norm, all layers together, where they are larger."""
+    """Scale larger gradients down to this norm, over all layers together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthSettings(Nested):
+    """How long to train, and from which seeds."""
+
+    # Length and seeds
+    steps: int = 2000
+    """Mini-batches to learn from."""
+    batch: int = 128
+    """Samples in a mini-batch."""
+    seeds: int = 1
+    """Networks trained side by side, each with its own initial weights and mini-batches."""
+    seed: int = 0
+    """The seed of the first network. The next ones follow: seed + 1, seed + 2, …"""
+    every: int = 1
+    """Mode online: update after this many time steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(Nested):
+    """How often to evaluate, and how to compute."""
 
     # Evaluation
     eval_every: int = 100
     """Validate after this many mini-batches, and at the end."""
     valid_samples: int = 1024
-    """Samples drawn for validation, always the same, in whole mini-batches (t-randman, r-randman, moving-shapes)."""
+    """Samples drawn for validation, always the same, in whole mini-batches."""
     test_samples: int = 10240
-    """Samples drawn for the test, in whole mini-batches (t-randman, r-randman, moving-shapes)."""
+    """Samples drawn for the test, in whole mini-batches."""
 
-    # How it is computed
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Of matrix products, on a GPU."""
-    backend: Literal["auto", "plain", "pallas", "interpret"] = "auto"
-    """plain: ordinary JAX; pallas: fused GPU kernels; auto: whichever the device has."""
+    # Computation
+    precision: Precision = "float32"
+    """Precision of matrix products on a GPU."""
+    backend: Backend = "auto"
+    """plain: ordinary JAX; pallas: fused GPU kernels; auto: pallas where the device has it."""
     traces: Literal["auto", "dense", "factored"] = "auto"
-    """Mode online: how rules with a trace per weight keep it."""
+    """Mode online: how rules with a trace per weight store it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(Nested):
+    """A run folder."""
 
     # The run folder
-    snapshots: int = 0
-    """Keep the weights of every so many mini-batches too, as otpe landscape needs them; 0: only checkpoints."""
     out: Path | None = None
     """The run folder. By default a new numbered one in runs."""
     resume: bool = False
-    """Go on where the run in out stopped; start it, if there is none; show its result, if it is finished."""
+    """Continue the run in out where it stopped. Start it if there is none, show its result if it is finished."""
     checkpoint_seconds: float = 20.0
-    """Save the state this often; 0: at every evaluation."""
+    """Seconds between two checkpoints; 0: at every evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(FolderSettings, EvaluationSettings, LengthSettings):
+    """How long to train, how often to evaluate, how to compute, and what to write."""
+
+    # The run folder
+    snapshots: int = 0
+    """Also save the weights after every this many mini-batches, as otpe landscape needs them; 0: only checkpoints."""
     keep: int = 3
-    """How many checkpoints to keep."""
+    """Number of checkpoints to keep."""
     tensorboard: bool = False
-    """Write events for TensorBoard too, into the run folder."""
+    """Also write events for TensorBoard into the run folder."""
+
+
+# --------------------
+# Training.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(RunSettings, OptimizerSettings, LossSettings, NetworkSettings, DataSettings, LengthSettings):
+    """What all training verbs have in common.
+
+    `loss` and `optimizer` are names, or groups: `optimizer="adam"`, `optimizer=OptimizerSettings(optimizer="adam")`.
+    """
+
+    GROUPS: ClassVar = {
+        "data": DataSettings,
+        "network": NetworkSettings,
+        "loss": LossSettings,
+        "optimizer": OptimizerSettings,
+        "run": RunSettings,
+    }
+    data: InitVar[DataSettings | None] = None
+    network: InitVar[NetworkSettings | None] = None
+    run: InitVar[RunSettings | None] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRule:
     """What is trained."""
 
+    # Learning
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules()."""
     mode: Mode = "offline"
@@ -207,6 +298,7 @@ class OneRule:
 class SeveralRules:
     """What is compared."""
 
+    # Learning
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
     """Names from otpe.rules(), or "all"."""
     modes: tuple[Mode, ...] = ("offline",)
@@ -220,8 +312,8 @@ class TrainConfig(Settings, OneRule):
     """Train a spiking network by one rule, offline or online.
 
     Without options: T-Randman as in the paper, two hidden layers of 128, OTPE, Adamax. Everything about the run goes to
-    its folder. Ctrl-C saves and stops; with --resume and --out FOLDER it goes on, bit for bit as if nothing had
-    happened.
+    its folder. Ctrl-C saves and stops; --resume --out FOLDER continues the run, and gives bit for bit the same result
+    as an uninterrupted one.
     """
 
 
@@ -229,122 +321,116 @@ class TrainConfig(Settings, OneRule):
 class CompareConfig(Settings, SeveralRules):
     """Train by several rules, on the same mini-batches and from the same initial weights, and put them into one table.
 
-    Each is a run of its own in a folder below, as `otpe train` makes it. Rules that cannot learn online are left out
-    there.
+    Each run has its own folder inside, as `otpe train` makes it. Rules that cannot learn online are left out there.
     """
-
-
-# What does not change the numbers that come out: a run may be resumed with other ones. (A dataset that has moved is
-# still the same; its first mini-batches are compared.)
-FREE = ("out", "resume", "checkpoint_seconds", "keep", "tensorboard", "root")
-
-
-# --------------------
-# What a study is asked to do. Imports no jax: these fields are the command line, its help and its reference.
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignConfig(Settings):
-    """Train by BPTT, and compare the gradients of other rules with BPTT's on the way, at every evaluation.
+    """Train by BPTT, and compare the gradients of other rules with BPTT's at every evaluation.
 
-    The gradients are those at BPTT's own parameters, on the mini-batch that comes next: cosine and ratio of norms, per
-    layer and over the whole model. The run folder is that of `otpe train --rule bptt --align ...`.
+    The gradients are those at BPTT's parameters, on the next mini-batch: cosine and ratio of norms, per layer and over
+    the whole model. The run folder is that of `otpe train --rule bptt --align ...`.
     """
 
     rules: tuple[str, ...] = ("otpe", "approx-otpe", "ostl", "ottt", "deep-otpe", "approx-deep-otpe")
-    """Whose gradients: names from otpe.rules()."""
+    """Rules whose gradients are compared: names from otpe.rules()."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandscapeConfig(Settings):
-    """Train by several rules, and look at the loss over the plane through BPTT's initial and final model.
+    """Train by several rules, and draw the loss over the plane through BPTT's initial and final model.
 
-    Every rule's way through training is projected into that plane, with the share of it that lies there. Each rule is
-    a run of its own in a folder below, offline, as `otpe compare` makes it; --resume with another --grid computes the
-    plane anew and trains nothing again.
+    The path of every rule through training is projected into that plane, with the share of it that is inside. Each run
+    has its own folder inside, as `otpe compare` makes it, offline. --resume with another --grid computes the plane
+    again and trains nothing.
     """
 
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
-    """Names from otpe.rules(), or "all". bptt, whose plane it is, is trained in any case."""
+    """Names from otpe.rules(), or "all". bptt is always trained, since it defines the plane."""
     grid: int = 41
     """Points of the plane in each direction."""
     loss_samples: int = 1024
-    """Samples of validation that the loss over the plane is taken over, at most."""
+    """The largest number of validation samples for the loss over the plane."""
     snapshots: int = 200
-    """Keep the weights of every so many mini-batches: the points of each rule's way."""
+    """Save the weights after every this many mini-batches: the points of each rule's path."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepConfig(Settings, SeveralRules):
     """Train by several rules at every point of a grid over any settings, and draw maps and curves of the accuracy.
 
-    Each point is a run of its own in a folder below, as `otpe train` makes it. Ctrl-C saves and stops; with --resume
-    and --out FOLDER it goes on, and what is finished is not run again, even in a larger grid. Rules that cannot learn
-    online are left out there.
+    Each run has its own folder inside, as `otpe train` makes it. Ctrl-C saves and stops; --resume --out FOLDER
+    continues. Finished runs are not repeated, even in a larger grid. Rules that cannot learn online are left out there.
     """
 
     over: tuple[str, ...] = ()
     """Settings and their values, such as slope=5,10,25 learning_rate=1e-3,4e-4. Also width, of all hidden layers, and
-    depth, the number of layers with weights; layers of a hidden network are joined by x: hidden=128x128,64."""
+    depth, the number of layers with weights. Join the layers of a hidden network by x: hidden=128x128,64."""
+
+
+# Settings that do not affect results. They may differ when a run is resumed. (A dataset may have moved to another
+# folder: its first mini-batches are compared.)
+FREE = ("out", "resume", "checkpoint_seconds", "keep", "tensorboard", "root")
 
 
 # --------------------
-# What `otpe reproduce` is asked to do. Imports no jax.
+# `otpe reproduce`.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig:
     """Every table and figure of the paper: train what they need, and write a report that shows ours beside theirs.
 
-    Without a name, all items. What was stopped goes on where it was when the same command is given again, and what is
-    finished is not run again. Offline everything is as large as in the paper; online training and searches are on a
-    coarse grid, which the report states, and with --fine as in the paper: that takes days.
+    Without a name, all items. The same command again continues what was stopped, and does not repeat what is finished.
+    Offline everything is as large as in the paper. Online training and searches use a coarse grid, which the report
+    states; with --fine they are as large as in the paper, which takes days.
     """
 
     items: Positional[tuple[str, ...]] = ()
-    """Which, by name. `otpe reproduce --list` names them all."""
+    """Names of the items. `otpe reproduce --list` shows them all."""
     quick: bool = False
-    """All items, made small: minutes on 2 CPU cores."""
+    """Small versions of all items: minutes on 2 CPU cores."""
     fine: bool = False
     """Online training and searches as large as in the paper too."""
     list: bool = False
-    """Name the items, and stop."""
+    """List the items, and stop."""
     out: Path | None = None
     """The folder for everything. By default runs/reproduce, runs/reproduce-quick or runs/reproduce-fine."""
     root: Path = Path("data/shd")
-    """The spoken digits, SHD's files or others in their layout. Items that need them are left out without."""
+    """The folder of the spoken digits, in SHD's layout. Without them, items that need them are left out."""
     digits: str | None = None
-    """What to call them, where they are not the official SHD files."""
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Of matrix products, on a GPU."""
+    """Name of the recordings in the report, if they are not the official SHD files."""
+    precision: Precision = "float32"
+    """Precision of matrix products on a GPU."""
     checkpoint_seconds: float = 60.0
-    """Save the state of the run in training this often."""
+    """Seconds between two checkpoints of a run."""
 
 
 # --------------------
-# What `otpe report` is asked for. Imports no jax: these fields are the command line and its help.
+# `otpe report`.
 
 
 @dataclass(frozen=True)
 class ReportConfig:
     """Put runs and studies into one page to read: figures, tables, the paper's numbers beside ours.
 
-    FOLDER is that of a run or a study, or one that holds several. The page is a single file that needs no network; the
-    folder beside it has every figure as SVG, PNG and CSV. Runs that are not finished, or damaged, are shown as such.
+    FOLDER is the folder of a run or a study, or one that contains several. The page is a single file that needs no
+    network. The folder beside it has every figure as SVG, PNG and CSV. The page also shows unfinished and damaged runs.
     """
 
     folders: Positional[tuple[Path, ...]] = (Path("runs"),)
-    """Of runs; each is searched."""
+    """Folders to search for runs and studies."""
     out: Path = Path("report.html")
-    """The page. An older one is replaced when the new one is complete."""
+    """The file of the page. An older one is replaced when the new one is complete."""
     title: str = "OTPE: results"
-    """What stands at the top of the page."""
+    """Title of the page."""
     open: bool = False
     """Show the page in the browser at the end."""
 
 
 # --------------------
-# What `otpe bench` is asked to measure. Imports no jax: these fields are the command line and its help.
+# `otpe bench`.
 
 
 BenchMode = Literal["offline", "online", "step"]
@@ -354,8 +440,8 @@ BenchMode = Literal["offline", "online", "step"]
 class BenchConfig:
     """Time, peak memory and state bytes of every rule, over width, time steps, batch and depth, and how they grow.
 
-    An axis with values is swept while all else stays at the base; an axis without values (`--widths` and nothing
-    behind it) is left out. Results go to a new numbered file in the folder, none is overwritten.
+    Each axis is varied while everything else stays at the base. An axis without values (`--widths` and nothing after
+    it) is left out. Results go to a new numbered file in the folder; none is overwritten.
     """
 
     rules: tuple[str, ...] = ("bptt", "ostl", "ottt", "otpe", "approx-otpe", "deep-otpe", "approx-deep-otpe")
@@ -366,47 +452,47 @@ class BenchConfig:
     sizes: tuple[int, ...] = (256, 256, 256, 256)
     """The base network, input to output."""
     base_steps: int = 50
-    """Time steps, where they are not swept."""
+    """Time steps of the base."""
     base_batch: int = 16
-    """Samples side by side, where they are not swept."""
+    """Batch size of the base."""
 
     widths: tuple[int, ...] = (64, 128, 256, 512)
     """Axis: units of every layer, input and output included, in a network as deep as the base."""
     steps: tuple[int, ...] = (25, 50, 100, 200)
-    """Axis: time steps. In mode step: how many the stream has seen."""
+    """Axis: time steps. In mode step: time steps that the stream has seen."""
     batches: tuple[int, ...] = (1, 4, 16, 64)
-    """Axis: samples side by side."""
+    """Axis: batch size."""
     depths: tuple[int, ...] = (2, 3, 4, 6)
     """Axis: layers, output included, all as wide as the base network's second size."""
 
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Of matrix products, on a GPU."""
-    backend: Literal["auto", "plain", "pallas", "interpret"] = "auto"
-    """plain: ordinary JAX; pallas: fused GPU kernels; auto: whichever the device has."""
+    precision: Precision = "float32"
+    """Precision of matrix products on a GPU."""
+    backend: Backend = "auto"
+    """plain: ordinary JAX; pallas: fused GPU kernels; auto: pallas where the device has it."""
 
     seconds: float = 1.0
-    """How long each point is repeated; at least three times."""
+    """Repeat each point for this many seconds, and at least three times."""
     max_gb: float = 1.0
-    """Leave out points that need more memory than this, and say so. The rules of one heat are in memory together."""
+    """Leave out points that need more memory than this, and say so. Rules measured together share memory."""
     out: Path = Path("bench-results")
     """The folder for results."""
     quick: bool = False
-    """About a minute on 2 cores: whatever is left at its default becomes smaller."""
+    """About a minute on 2 cores: every setting that is at its default becomes smaller."""
 
     def resolved(self) -> "BenchConfig":
-        """These settings with `quick` worked in."""
+        """Return these settings with the values of `quick` in place of defaults."""
         if not self.quick:
             return self
         at_default = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
         return replace(self, **{name: value for name, value in QUICK_BENCH.items() if name in at_default})
 
     def command(self) -> str:
-        """The line that asks for this: the settings that are not as they would be by themselves, less the folder."""
-        by_itself = {field.name: field.default for field in fields(self)} | (QUICK_BENCH if self.quick else {})
+        """Return the command line of this benchmark: all settings that are not at their default, except the folder."""
+        defaults = {field.name: field.default for field in fields(self)} | (QUICK_BENCH if self.quick else {})
         words = ["otpe", "bench"]
-        for name, usual in by_itself.items():
+        for name, default in defaults.items():
             value = getattr(self, name)
-            if name not in ("quick", "out") and value != usual:
+            if name not in ("quick", "out") and value != default:
                 words += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else [value])]
         return " ".join([*words, *["--quick"] * self.quick])
 
@@ -425,206 +511,210 @@ QUICK_BENCH: dict[str, Any] = {
 
 
 # --------------------
-# What `otpe data` is asked to look at. Imports no jax: these fields are the command line and its help.
+# `otpe data`.
 
 
 @dataclass(frozen=True)
 class DataConfig:
     """Look at a dataset: fetch it, verify it, summarise it, draw it.
 
-    NAME is t-randman, r-randman, moving-shapes, shd, ssc, or folder: any folder of .h5 files in SHD's layout. The
-    summary goes to a new numbered file, with pictures beside it; none is overwritten.
+    NAME is {names}. The summary goes to a new numbered file, with pictures beside it; none is overwritten.
     """
 
     name: Positional[Annotated[str, metavar("NAME")]]
-    """t-randman, r-randman, moving-shapes, shd, ssc or folder."""
+    """{names}."""
 
     root: Path | None = None
     """The folder of the recordings. By default data/NAME."""
     download: bool = False
-    """Fetch the official archives that are missing, with their hash checked (shd, ssc)."""
+    """Fetch missing official archives, and check their hash."""
     offline: bool = False
-    """Never go online, whatever else is asked."""
+    """Never go online, even with --download."""
     verify: bool = False
-    """Read the archives as they were fetched, and refuse any that is not bit for bit the official one (shd, ssc)."""
+    """Refuse archives that are not bit for bit the official ones."""
     units: int | None = None
-    """How many units the recordings have (folder)."""
+    """Number of units in the recordings."""
     shape: tuple[int, ...] = ()
-    """The shape of the units, instead of their number, such as 2 34 34: channels, height, width (folder)."""
+    """The shape of the units, instead of their number, such as 2 34 34: channels, height, width."""
     keep_empty: bool = False
     """Keep recordings without spikes, as silence."""
 
     bins: int | None = None
-    """Time steps over each recording's own duration. 50, where dt is not given either."""
+    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
     dt: float | None = None
-    """Seconds of a time step, instead of bins."""
+    """Seconds per time step, instead of bins."""
     steps: int | None = None
-    """With dt: how many time steps; later spikes are left out. By default as many as the longest recording needs."""
+    """With dt: the number of time steps. Later spikes are left out. By default the length of the longest recording."""
     binary: bool = False
     """1 for any number of spikes in a time step, instead of their number."""
     pool: int = 1
-    """As many neighbouring units become one; with a shape, squares of as many by as many."""
+    """Join this many neighbouring units into one. With a shape: squares of this size."""
     remainder: Literal["keep", "drop"] = "keep"
-    """With bins: count the spikes behind the last whole time step in it, or leave them out as tonic does."""
+    """With bins: add the spikes after the last whole time step to it, or leave them out as tonic does."""
 
     seed: int = 0
-    """Which manifolds, and which samples of them (t-randman, r-randman); which samples (moving-shapes)."""
+    """Seed of the samples, and number of the draw of the manifolds."""
     standardize: Literal["batch", "fixed"] = "batch"
-    """Values by the extremes of each mini-batch, as the authors do, or by fixed ones (t-randman, r-randman)."""
+    """Scale values by the extremes of each mini-batch, as the authors do, or by fixed ones."""
     label: Literal["direction", "shape"] = "direction"
-    """What the label says: in which direction a shape moves, or which shape it is (moving-shapes)."""
+    """Meaning of the label: the direction in which a shape moves, or the shape."""
     size: int = 34
-    """Height and width of the grid, in pixels (moving-shapes)."""
+    """Height and width of the grid, in pixels."""
     noise: float = 0.001
-    """The probability of a background event in each pixel, channel and time step (moving-shapes)."""
+    """The probability of a background event in each pixel, channel and time step."""
 
     samples: int = 8
-    """How many samples to draw."""
+    """Number of samples in the pictures."""
     out: Path = Path("data-report")
     """The folder for the summary and the pictures."""
 
 
 # --------------------
-# What `otpe stream` is asked to do. Imports no jax: these fields are the command line, its help and its reference.
+# `otpe stream`.
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamConfig:
-    """Learn from a stream while it comes: every time step is predicted first, then learned from.
-
-    SOURCE is t-randman or r-randman, which never end; a file in SHD's layout (.h5), or a folder with one; a file of
-    events (.csv, .jsonl); or - for events on standard input. Ctrl-C saves and stops; with --resume and --out FOLDER it
-    goes on: files and randman bit for bit as if nothing had happened, standard input with whatever comes.
-    """
+class SourceSettings(Nested):
+    """Where a stream comes from. The help names the sources that use a setting, from `otpe.stream.source_kinds`."""
 
     # The stream
     source: Positional[str] = "t-randman"
     """t-randman, r-randman, a .h5, .csv or .jsonl file, or - for standard input."""
     units: int | None = None
-    """Inputs: 50, where not given (t-randman, r-randman); how many the source has (all others)."""
+    """Number of inputs. By default 50 for t-randman and r-randman; all other sources need it."""
     classes: int | None = None
-    """Outputs: 10, where not given (t-randman, r-randman); more than the largest label (all others)."""
+    """Number of outputs. By default 10 for t-randman and r-randman; all other sources need it: more than the largest
+    label."""
     steps: int | None = None
     """Stop after this many time steps. By default where the source ends."""
     form: Literal["auto", "csv", "jsonl"] = "auto"
-    """How events are written; auto looks at the first line (text)."""
+    """Format of events. auto looks at the first line."""
     dt: float | None = None
-    """Seconds of a time step: 0.01, where not given (text); instead of bins (recordings)."""
+    """Seconds per time step: by default 0.01 for events. For recordings: instead of bins."""
     bins: int | None = None
-    """Time steps over each recording's own duration: 50, where dt is not given either (recordings)."""
+    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
     binary: bool = False
-    """1 for any number of spikes in a time step, instead of their number (text, recordings)."""
+    """1 for any number of spikes in a time step, instead of their number."""
     pool: int = 1
-    """As many neighbouring units become one (text, recordings)."""
+    """Join this many neighbouring units into one."""
     labels: Literal["hold", "bin"] = "hold"
-    """A label stands until another one comes, or only for the time step of its event (text)."""
+    """A label is valid until the next one comes, or only for the time step of its event."""
     max_gap: float = 10.0
-    """Seconds of silence that are filled with empty time steps (text)."""
+    """Fill silence of up to this many seconds with empty time steps."""
     gap: Literal["reset", "skip", "raise"] = "reset"
-    """After a longer silence: begin a new sequence, leave the event out, or stop with an error (text)."""
+    """After longer silence: begin a new sequence, leave the event out, or stop with an error."""
     on_bad: Literal["skip", "raise"] = "skip"
-    """Input that makes no sense is skipped and counted, or ends the stream with an error (text, recordings)."""
+    """Skip and count invalid input, or stop with an error."""
     shuffle: bool = False
-    """Another order in every epoch, instead of the stored one (recordings)."""
+    """Another order in every epoch, instead of the stored one."""
     epochs: int = 1
-    """How often all of them come; 0: for ever (recordings)."""
+    """How often to repeat all recordings; 0: without end."""
     manifolds: int = 0
-    """Which manifolds, by number (t-randman, r-randman)."""
+    """Number of the draw of the manifolds."""
     dims: int = 1
-    """Dimensions of a manifold; the paper's have 3, and need many more samples (t-randman, r-randman)."""
+    """Dimensions of a manifold. The paper's have 3, and need many more samples."""
     alpha: float = 2.0
-    """Smoothness of the manifolds; the paper's have 1 (t-randman, r-randman)."""
+    """Smoothness of the manifolds. The paper's is 1."""
     time_steps: int = 50
-    """Time steps of a sample (t-randman, r-randman)."""
+    """Time steps of a sample."""
     changes: tuple[str, ...] = ()
-    """What changes at which step: swap@50000:0,1 (classes), die@50000:0.3 (a share of the units), shift@50000:5 (units,
-    by so many places), appear@50000:9 (a class, none of which comes before). (t-randman, r-randman, recordings)"""
+    """What changes at which step: swap@50000:0,1 (two classes), die@50000:0.3 (a share of the units), shift@50000:5
+    (all units, by this many places), appear@50000:9 (a class that does not come before)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamNetworkSettings(DenseNetworkSettings):
+    """A network that learns from a stream."""
 
     # The network
-    hidden: tuple[int, ...] = (128, 128)
-    """Units of each hidden layer; none for a network of one layer."""
-    neuron: Literal["lif", "cuba", "adaptive"] = "lif"
-    """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while."""
     leak: float = 0.9
-    """λ, the share of the membrane that is left after one step."""
-    leak_to: float | None = None
-    """Give every neuron its own leak, drawn evenly between leak and this number."""
-    current_leak: float = 0.8
-    """The share of the synaptic current that is left after one step (cuba)."""
-    adaptation_leak: float = 0.97
-    """The share of the raised threshold that is left after one step (adaptive)."""
-    adaptation_strength: float = 1.0
-    """How far spikes raise the threshold (adaptive)."""
-    learn_leak: Literal["no", "layer", "neuron"] = "no"
-    """Train the leak: one number per layer, or one per neuron."""
-    learn_current_leak: Literal["no", "layer", "neuron"] = "no"
-    """The same for current_leak (cuba)."""
-    learn_adaptation_leak: Literal["no", "layer", "neuron"] = "no"
-    """The same for adaptation_leak (adaptive)."""
-    readout: Literal["spiking", "integrator"] = "spiking"
-    """Output neurons: of the same kind as the hidden ones, or leaky integrators, whose output is their membrane."""
     threshold: float = 0.5
-    """Where a neuron spikes."""
-    reset: Literal["subtract", "zero", "none"] = "subtract"
-    """What a spike does to the membrane."""
-    surrogate: str = "fast-sigmoid"
-    """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative that stands in for the spike's."""
     slope: float | None = None
-    """Of the surrogate; the width of triangular and gaussian. By default 10 for fast-sigmoid, else each one's own."""
+    """Slope of the surrogate; width of triangular and gaussian. The default depends on the surrogate: 10 for
+    fast-sigmoid."""
     start: Path | None = None
     """Begin with the network and the best weights of this run of otpe train, or with those of this file of
     otpe.save."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class StreamOptimizerSettings(ConstantOptimizerSettings):
+    """An optimizer that learns from a stream."""
+
+    optimizer: str = "adam"
+    learning_rate: float = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRunSettings(FolderSettings):
+    """How to learn from a stream, and what to write."""
+
     # Learning
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules(), one that learns online."""
-    loss: str = "rule"
-    """spikes: cross-entropy of the output spikes; leaky: of their leaky sum; membrane: of the membranes of an
-    integrator; mse: squared error; rule: leaky for the F- rules, spikes for all others."""
-    rate: float = 0.0
-    """The share of the neurons of a hidden layer that should spike at each time step. Needs rate_weight."""
-    rate_weight: float = 0.0
-    """Adds this number times (rate − share that spiked)² of every hidden layer to the loss of a time step."""
-    optimizer: str = "adam"
-    """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
-    learning_rate: float = 1e-4
-    """Of the optimizer."""
     every: int = 1
     """Update after this many time steps with a label, by their mean gradient."""
     delay: int = 0
-    """Learn from each time step only when this many have followed it, as where labels are not known sooner."""
+    """Learn from each time step only after this many further ones, as if labels came late."""
     decay: float = 0.0
-    """Share of every weight that an update takes away, for long lives."""
+    """Share of every weight that an update takes away, for very long streams."""
     limit: float | None = None
-    """The largest size that a weight may have."""
+    """The largest absolute value of a weight."""
     score_leak: float | None = None
-    """What is left of the class scores after a step. 1.0: spikes are counted from the beginning of a sequence on, which
-    is the default for recordings and randman; for events it is the leak."""
+    """The share of the class scores that remains after a step. 1.0 counts spikes from the beginning of a sequence: the
+    default for recordings and randman. For events the default is the leak."""
     frozen: bool = False
     """Learn nothing: a network that only predicts."""
     seed: int = 0
-    """Of the initial weights, the samples of randman, the order of recordings, and the units that die."""
+    """Seed of the initial weights, the samples of randman, the order of recordings, and the units that die."""
     block: int | None = None
-    """Time steps that are waited for, and then taken at once: 1 for standard input, 128 else, where not given."""
+    """Time steps processed at once. By default 1 for standard input, else 128."""
     window: int = 1000
-    """Time steps with a label that the sliding accuracy looks back on."""
+    """Number of labelled time steps in the sliding accuracy."""
 
     # The run folder
-    out: Path | None = None
-    """The run folder. By default a new numbered one in runs."""
-    resume: bool = False
-    """Go on where the run in out stopped; start it, if there is none; show its result, if it is finished."""
     checkpoint_seconds: float = 30.0
-    """Save the state this often; 0: after every block."""
+    """Seconds between two checkpoints; 0: after every block."""
     metrics_seconds: float = 5.0
-    """Write a line of metrics this often; 0: after every block."""
+    """Seconds between two lines of metrics; 0: after every block."""
 
     # A page to watch
     serve: int | None = None
-    """Show the stream in a browser: the port of a page on this machine, 0 for any that is free."""
+    """Show the stream in a browser: the port of a page on this machine, 0 for any free one."""
     host: str = "127.0.0.1"
-    """The address of that page. 0.0.0.0: everybody in the network may look."""
+    """The address of that page. 0.0.0.0: everybody in the network can see it."""
 
 
-# What does not change the numbers that come out, or is found out otherwise: a run may be resumed with other ones.
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig(StreamRunSettings, StreamOptimizerSettings, LossSettings, StreamNetworkSettings, SourceSettings):
+    """Learn from a stream as it comes: every time step is predicted first, then learned from.
+
+    SOURCE is t-randman or r-randman, which never end; a file in SHD's layout (.h5), or a folder with one; a file of
+    events (.csv, .jsonl); or - for events on standard input. Ctrl-C saves and stops; --resume --out FOLDER continues:
+    files and randman bit for bit as if nothing had happened, standard input with whatever comes.
+    """
+
+    GROUPS: ClassVar = {
+        "data": SourceSettings,
+        "network": StreamNetworkSettings,
+        "loss": LossSettings,
+        "optimizer": StreamOptimizerSettings,
+        "run": StreamRunSettings,
+    }
+    data: InitVar[SourceSettings | None] = None
+    network: InitVar[DenseNetworkSettings | None] = None
+    run: InitVar[FolderSettings | None] = None
+
+
+# Settings that do not affect results, or whose effect is checked in another way. They may differ when a run is resumed.
 FREE_OF_STREAM = ("out", "resume", "checkpoint_seconds", "metrics_seconds", "source", "on_bad", "serve", "host")
+
+NAMES_IN_GROUPS = {
+    group: (*dict.fromkeys((*field_names(Settings.GROUPS[group]), *field_names(StreamConfig.GROUPS[group]))),)
+    for group in Settings.GROUPS
+}
+
+
+def flat_config(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a config.json with the settings of nested groups as flat keys."""
+    return flat_json(found, NAMES_IN_GROUPS)

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import count as numbers
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -23,12 +24,13 @@ from otpe.datasets import Binning, hdf5, randman
 from otpe.datasets.events import LARGEST, Events
 from otpe.datasets.frames import Grid, count, grid
 from otpe.datasets.heidelberg import ENDINGS, SPLITS, file_of
-from otpe.datasets.registry import ENCODINGS
+from otpe.datasets.manifolds import ENCODINGS
 from otpe.lab.settings import StreamConfig
 from otpe.stream import worlds
 from otpe.stream.event_lines import lines
 from otpe.stream.inputs import unusable
 from otpe.stream.programs import NO_LABEL
+from otpe.stream.source_kinds import KINDS
 from otpe.stream.standard_input import StandardInput
 from otpe.stream.time_steps import RESET, Bad, Binner, OnBad, Step, whole
 
@@ -247,16 +249,16 @@ class Source:
 
 def open_source(config: StreamConfig, log: Callable[[str], object]) -> Source:
     """Return the source. Files are opened, and recordings are read, at once. Raises an error if they are unusable."""
-    kind, bad = source_kind(config), Bad(config.on_bad, log)
-    if kind in EVENTS:
-        return _events(config, kind, bad)
-    source = _randman(config, bad) if kind == "randman" else _recordings(config, bad)
-    changes = worlds.parsed_change(config.changes, classes=source.classes, seed=config.seed)
-    source.steps = worlds.changing(source.steps, *changes)
+    kind = source_kind(config)
+    module, opener = KINDS[kind].opener.split(":")
+    source = getattr(import_module(module), opener)(config, kind, Bad(config.on_bad, log))
+    if "changes" in KINDS[kind].uses:
+        changes = worlds.parsed_change(config.changes, classes=source.classes, seed=config.seed)
+        source.steps = worlds.changing(source.steps, *changes)
     return source
 
 
-def _randman(config: StreamConfig, bad: Bad) -> Source:
+def open_randman(config: StreamConfig, kind: str, bad: Bad) -> Source:
     data = randman(
         ENCODINGS[config.source],
         classes=config.classes or 10,
@@ -267,20 +269,20 @@ def _randman(config: StreamConfig, bad: Bad) -> Source:
         steps=config.time_steps,
         seed=config.manifolds,
     )
-    return Source(config.source, "randman", worlds.samples(data, config.seed), data.units, len(data.names), bad)
+    return Source(config.source, kind, worlds.samples(data, config.seed), data.units, len(data.names), bad)
 
 
-def _recordings(config: StreamConfig, bad: Bad) -> Source:
+def open_recordings(config: StreamConfig, kind: str, bad: Bad) -> Source:
     units, classes = config.units or 0, config.classes or 0
     bins = 50 if config.bins is None and config.dt is None else config.bins
     binning = Binning(bins, config.dt, binary=config.binary, pool=config.pool)
     epochs, width = config.epochs or None, units // config.pool
     found = recordings(config.source, units, binning, shuffle=config.shuffle, seed=config.seed, epochs=epochs)
     steps = iterate(found, units=width, classes=classes, on_bad=bad)
-    return Source(config.source, "recordings", steps, width, classes, bad)
+    return Source(config.source, kind, steps, width, classes, bad)
 
 
-def _events(config: StreamConfig, kind: str, bad: Bad) -> Source:
+def open_events(config: StreamConfig, kind: str, bad: Bad) -> Source:
     classes = config.classes or 0
     binner = Binner(
         config.units or 0,

@@ -4,53 +4,49 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from otpe.datasets import Binning, MovingShapes, Randman, download, hdf5, heidelberg, moving_shapes, randman
-from otpe.datasets.download import SOURCES
+from otpe import check
+from otpe.datasets import Binning, download, hdf5, heidelberg, registry
 from otpe.datasets.events import Events
 from otpe.datasets.frames import blocks, grid, pooled
-from otpe.datasets.heidelberg import axes_of
-from otpe.datasets.registry import DRAWN, ENCODINGS, RECORDED, SHAPES, check_use
+from otpe.datasets.heidelberg import shape_in_files
 from otpe.lab.progress import say
-from otpe.lab.settings import DataConfig
+from otpe.lab.settings import DataConfig, DataSettings
 
-USED_BY = {
-    "root": RECORDED, "download": SOURCES, "verify": SOURCES, "units": ("folder",), "shape": ("folder",),
-    "keep_empty": RECORDED,
-    "bins": RECORDED, "dt": RECORDED, "steps": RECORDED, "binary": RECORDED, "pool": RECORDED, "remainder": RECORDED,
-    "seed": DRAWN, "standardize": ENCODINGS, "label": (SHAPES,), "size": (SHAPES,), "noise": (SHAPES,),
-}  # fmt: skip
 MOST_SAMPLES = 64
 
 
 def checked(config: DataConfig) -> DataConfig:
-    """The settings, if they make sense."""
-    check_use(config.name, config, USED_BY)
+    """Return the settings. Raises ValueError if one is invalid, or of no use for this dataset."""
+    registry.check_use(config.name, config, registry.data_users)
     if not 1 <= config.samples <= MOST_SAMPLES:
         raise ValueError(
             f"samples is {config.samples}, expected 1 to {MOST_SAMPLES}: their rasters are drawn on one page."
         )
-    if config.name == SHAPES:
-        frame_shapes(config)
-    if config.name in RECORDED:
+    if registry.is_drawn(config.name):
+        check.whole("seed", config.seed, 2**32)
+        registry.DATASETS[config.name].expected_shape(data_settings(config))
+    else:
         binning(config).checked(frame_shape(config))
     return config
+
+
+def data_settings(config: DataConfig) -> DataSettings:
+    """Return the settings of training for the same drawn dataset."""
+    shared = {name: getattr(config, name) for name in registry.DATASETS[config.name].uses if hasattr(config, name)}
+    return DataSettings(dataset=config.name, manifolds=config.seed, **shared)
 
 
 def data_root(config: DataConfig) -> Path:
     return config.root or Path("data") / config.name
 
 
-def frame_shapes(config: DataConfig) -> MovingShapes:
-    return moving_shapes(config.label, size=config.size, noise=config.noise)
-
-
 def frame_shape(config: DataConfig) -> tuple[int, ...]:
-    """Of the units of recordings, as their files have them."""
-    return (SOURCES[config.name].units,) if config.name in SOURCES else axes_of(config.units, config.shape or None)
+    """Return the shape of the units in the files of recordings."""
+    return shape_in_files(config.name, config.units, config.shape)
 
 
 def binning(config: DataConfig) -> Binning:
@@ -180,7 +176,7 @@ class Split(NamedTuple):
 
 def read(config: DataConfig) -> list[Split]:
     """Everything there is to summarise. Whatever is wrong with a file becomes a sentence here."""
-    if config.name in DRAWN:
+    if registry.is_drawn(config.name):
         return [_drawn(config)]
     return [_read(source, config) for source in sources(config)]
 
@@ -215,14 +211,14 @@ def _drawn(config: DataConfig) -> Split:
     return Split("sample", None, events, data.shape, framed)
 
 
-def _dataset(config: DataConfig) -> Randman | MovingShapes:
-    if config.name == SHAPES:
-        return frame_shapes(config)
-    say("Drawing samples; the first time, tables of the manifolds are made …")
-    return randman(ENCODINGS[config.name], seed=config.seed, standardize=config.standardize)
+def _dataset(config: DataConfig) -> Any:
+    entry = registry.DATASETS[config.name]
+    if "manifolds" in entry.uses:
+        say("Drawing samples; the first time, tables of the manifolds are made …")
+    return entry.from_settings(data_settings(config))[0]
 
 
-def _spikes(data: Randman | MovingShapes, seed: int, step: int) -> tuple[np.ndarray, ...]:
+def _spikes(data: Any, seed: int, step: int) -> tuple[np.ndarray, ...]:
     """Of one mini-batch: times and units of its spikes, which are ones, how many each sample has, and labels."""
     batch = data.batch(seed, step, BATCH)
     spikes = np.asarray(batch.spikes).reshape(data.steps, BATCH, -1)

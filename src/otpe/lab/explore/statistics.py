@@ -12,6 +12,7 @@ import numpy as np
 
 import otpe
 from otpe import memory
+from otpe.datasets import registry
 from otpe.datasets.download import SOURCES
 from otpe.datasets.events import Events, seconds
 from otpe.lab.explore import reading
@@ -32,7 +33,7 @@ def summary(config: DataConfig, splits: Sequence[Split]) -> dict[str, Any]:
         "config": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(config).items()},
         "title": title(config, splits),
         "about": about(config),
-        "time_unit": "time steps" if config.name in reading.DRAWN else "seconds",
+        "time_unit": "time steps" if registry.is_drawn(config.name) else "seconds",
         "splits": [of_split(split) for split in splits],
     }
 
@@ -41,10 +42,9 @@ def title(config: DataConfig, splits: Sequence[Split]) -> str:
     """What stands above tables and pictures; what is not the original, or may not be, says so there."""
     if config.name == "folder":
         return reading.data_root(config).name or str(reading.data_root(config))
-    if config.name == reading.SHAPES:
-        return f"Moving shapes, told apart by {config.label}"
-    if config.name in reading.ENCODINGS:
-        return {"t-randman": "T-Randman", "r-randman": "R-Randman"}[config.name]
+    entry = registry.DATASETS[config.name]
+    if entry.drawn:
+        return f"{entry.title or entry.name}{f', told apart by {config.label}' if 'label' in entry.uses else ''}"
     official = {split.source.official for split in splits if split.source}
     doubt = "NOT the official archives" if False in official else "not known to be official" if None in official else ""
     return f"{SOURCES[config.name].title}{doubt and f' ({doubt})'}"
@@ -52,15 +52,16 @@ def title(config: DataConfig, splits: Sequence[Split]) -> str:
 
 def about(config: DataConfig) -> str:
     """Where it comes from, and how it became frames."""
-    if config.name == reading.SHAPES:
-        grid = f"{config.size} × {config.size} pixels, background events {config.noise:g}"
-        return f"{grid}; {BATCHES} mini-batches of {BATCH} with seed {config.seed}"
-    if config.name in reading.ENCODINGS:
+    uses = registry.DATASETS[config.name].uses
+    if "standardize" in uses:
         by = {"batch": "the extremes of each mini-batch, as the authors do", "fixed": "fixed extremes"}
         return (
             f"manifolds of seed {config.seed}, values standardised by {by[config.standardize]};"
             f" {BATCHES} mini-batches of {BATCH}"
         )
+    if registry.is_drawn(config.name):
+        grid = f"{config.size} × {config.size} pixels, background events {config.noise:g}; " if "noise" in uses else ""
+        return f"{grid}{BATCHES} mini-batches of {BATCH} with seed {config.seed}"
     binning = reading.binning(config)
     time_steps = f"{binning.bins} time steps a recording" if binning.bins else f"time steps of {binning.dt:g} s"
     extra = (

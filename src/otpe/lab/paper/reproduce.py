@@ -20,7 +20,7 @@ from typing import Any
 from filelock import BaseFileLock
 
 from otpe import check, files
-from otpe.datasets import download, heidelberg
+from otpe.datasets import download, heidelberg, registry
 from otpe.lab import signals
 from otpe.lab.paper import accuracy_tables
 from otpe.lab.paper.items import ITEMS, Inputs, Item
@@ -46,7 +46,7 @@ from otpe.lab.runs.custom import Own
 from otpe.lab.runs.folder import RUNS
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import Run, prepared
-from otpe.lab.settings import ReproduceConfig, TrainConfig
+from otpe.lab.settings import DataSettings, ReproduceConfig, TrainConfig
 from otpe.lab.studies import study
 
 OFFICIAL = "Spiking Heidelberg Digits"
@@ -198,7 +198,7 @@ class Reproduction:
 
     def _splits(self, config: TrainConfig) -> Splits:
         """The data of a run. It is made once for all runs that share it."""
-        key = tuple((name, getattr(config, name)) for name in ("dataset", *check_settings.USED_BY))
+        key = config.group(DataSettings)
         with self.splits_lock:
             if key not in self.splits:
                 self.splits[key] = task.named(config)
@@ -281,7 +281,7 @@ def _settings(planned: Sequence[PlannedRun]) -> dict[str, Any]:
     shared = {
         name: value
         for name, value in first.items()
-        if all(other[name] == value for other in others) and data in check_settings.USED_BY.get(name, (data,))
+        if all(other[name] == value for other in others) and data in (registry.users(name) or (data,))
     }
     return {**shared, "runs": [run.name for run in planned]}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from otpe.datasets import registry
 from otpe.lab.report import words
 from otpe.lab.report.content import Figure, Line, Lines, Mark, Section, Table
 from otpe.lab.report.palette import shown
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from otpe.stream.prequential import Prequential  # needs jax
 
 MACHINE = ("device", "platform", "versions", "commit", "resumed")
-KNOWN = ("t-randman", "r-randman", "moving-shapes", "shd", "ssc", "folder")  # datasets; others are a user's own
 OWN_PARTS = {
     "rule": "a rule", "rules": "rules", "net": "a network", "loss": "a loss", "optimizer": "an optimizer",
     "start": "initial weights",
@@ -133,7 +133,7 @@ def command(verb: str, kind: type, config: Mapping[str, Any]) -> str:
 
     Returns "" if no command can: the data, network, rule, loss or optimizer is a user's own.
     """
-    if _own(config) or config.get("dataset", KNOWN[0]) not in KNOWN:
+    if _own(config) or config.get("dataset", "t-randman") not in registry.DATASETS:
         return ""
     parts = ["otpe", verb]
     for field in fields(kind):

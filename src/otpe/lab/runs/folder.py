@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, Protocol, TypeVar, cast
 
 import jax
 from filelock import BaseFileLock, FileLock, Timeout
 
 import otpe
 from otpe import contents, files
+from otpe.lab.nested_settings import field_types
 from otpe.lab.records import FORMAT, KINDS, SINGLE, checked_metrics, kind_of, read_config, read_json, read_metrics
 from otpe.lab.runs import checkpoint, commit, results
 from otpe.lab.settings import FREE, TrainConfig
@@ -283,7 +284,7 @@ def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
     """config.json of a run of this kind, and the defaults of settings that are newer than the run."""
     found, where = read_config(path), path / "config.json"
     with contents.reading(where, "Name another folder."):
-        contents.typed(found, {name: hint for name, hint in get_type_hints(kind).items() if name in found})
+        contents.typed(found, {name: hint for name, hint in field_types(kind).items() if name in found})
     return {**plain(kind()), **found}
 
 

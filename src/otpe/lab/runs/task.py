@@ -1,10 +1,9 @@
-"""What is learned from, validated on and tested on."""
+"""The data of a run: for training, validation and test, named or a user's own. And whether a run fits into memory."""
 
 import hashlib
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -12,22 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe import memory
-from otpe.datasets import Dataset, flat, folder, randman, shd, ssc
-from otpe.datasets.dataset import FrameSet, shape_of
-from otpe.datasets.frames import pooled
-from otpe.datasets.heidelberg import Split
-from otpe.datasets.registry import DRAWN, ENCODINGS, NAMES, SHAPES
-from otpe.lab.runs import check_settings
-from otpe.lab.runs.check_settings import Config, binning, recorded_shape, shapes
+from otpe.datasets import Dataset, FrameSet, flat, registry
+from otpe.datasets.dataset import shape_of
+from otpe.lab.runs.check_settings import Config
 from otpe.lab.runs.custom import Own
-from otpe.lab.settings import Settings, TrainConfig
+from otpe.lab.settings import DataSettings, Settings, TrainConfig
 from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
 from otpe.training.interned import interned
 
 
 class Splits(NamedTuple):
-    """Three datasets of one kind. Where there is no end of samples, one may stand for all: their draws differ."""
+    """Three datasets of one kind. If samples are drawn without end, one dataset may be all three: the draws differ."""
 
     train: Dataset
     valid: Dataset
@@ -35,51 +30,30 @@ class Splits(NamedTuple):
 
 
 class Exam(NamedTuple):
-    """Which samples are evaluated: all of a recorded dataset, in order, or draws that no training run sees."""
+    """The samples of an evaluation: all of a recorded dataset, in order, or draws that no training run sees."""
 
     seed: int
     batches: int
     size: int
 
 
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 VALID, TEST = 2**32 - 1, 2**32 - 2  # seeds of the draws; runs have smaller ones
 
 
-def named(config: Settings) -> Splits:
-    """The dataset of these settings."""
-    if config.dataset in ENCODINGS:
-        data = randman(
-            ENCODINGS[config.dataset],
-            classes=config.classes,
-            units=50 if config.units is None else config.units,
-            dims=config.dims,
-            alpha=config.alpha,
-            steps=config.time_steps,
-            seed=range(config.manifolds, config.manifolds + config.draws),
-            standardize=config.standardize,
-        )
-        return Splits(data, data, data)
-    if config.dataset == SHAPES:
-        return Splits(*[shapes(config)] * 3)
-    root, bins = config.root or Path("data") / config.dataset, binning(config)
-    if config.dataset == "ssc":
-        return Splits(*(ssc(root, split, bins) for split in SPLITS))
-    if config.dataset == "shd":
-        return Splits(*(shd(root, split, bins, validation=config.validation) for split in SPLITS))
-    shape = recorded_shape(config)
-    return Splits(*(folder(root, split, bins, shape=shape, validation=config.validation) for split in SPLITS))
+def named(settings: DataSettings) -> Splits:
+    """Return the named dataset of these settings."""
+    return Splits(*registry.DATASETS[settings.dataset].from_settings(settings))
 
 
 def of_own(config: Config, data: Any) -> Config:
-    """The settings, which must not give the name of a known dataset to a user's own."""
+    """Return the settings with the dataset "own" if a user's own data has the name of a known dataset."""
     if data is not None and not (isinstance(config.dataset, str) and config.dataset):
         raise ValueError(f"dataset is {config.dataset!r}, expected what you call your data, such as 'mine'.")
-    return replace(config, dataset="own") if data is not None and config.dataset in NAMES else config
+    return replace(config, dataset="own") if data is not None and config.dataset in registry.DATASETS else config
 
 
 def given(data: Any) -> Splits:
-    """A user's own datasets, if they are three and fit together."""
+    """Return a user's own datasets. Raises if they are not three valid datasets."""
     advice = "otpe.Splits(train=..., valid=..., test=...)"
     if not isinstance(data, tuple) or len(data) != 3:
         raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
@@ -102,7 +76,7 @@ def given(data: Any) -> Splits:
 
 
 def _check_batch(name: str, dataset: Dataset) -> None:
-    """Are the shapes what the dataset says, and the labels classes?"""
+    """Raise if a batch has not the shape that the dataset says, or if its labels are not whole numbers."""
     batch = jax.eval_shape(lambda data: data.batch(0, 0, 1), dataset)
     says, gives = shape_of(dataset), batch.spikes.shape[2:]
     if says != gives:
@@ -119,18 +93,18 @@ def _check_batch(name: str, dataset: Dataset) -> None:
 
 
 def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:
-    """As the network takes them: in one row for dense layers, on their grid for convolutions and a user's network."""
+    """Return the data as the network takes it: in one row for dense layers, else in its own shape."""
     return splits if config.conv or own.net is not None else flattened(splits)
 
 
 def flattened(splits: Splits) -> Splits:
-    """For a network of dense layers. What is one dataset stays one."""
+    """Return the data in one row, for a network of dense layers. If one dataset is all three, it stays one."""
     made = {id(dataset): flat(dataset) for dataset in splits}
     return Splits(*(made[id(dataset)] for dataset in splits))
 
 
 def check_shapes(splits: Splits, batch: int) -> None:
-    """Do the three fit together, and is there a mini-batch to learn from?"""
+    """Raise ValueError if the three differ in shape or classes, or if a mini-batch is larger than the data."""
     found = {name: (list(shape_of(dataset)), len(dataset.names)) for name, dataset in splits._asdict().items()}
     if any(each != found["train"] for each in found.values()):
         listed = ", ".join(f"{name} has {shape} and {classes}" for name, (shape, classes) in found.items())
@@ -141,6 +115,7 @@ def check_shapes(splits: Splits, batch: int) -> None:
 
 
 def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
+    """Return the evaluation of a dataset: `samples` draws, or all recordings, in mini-batches of this size."""
     if isinstance(dataset, FrameSet):
         size = min(size, len(dataset))
         return Exam(seed, -(-len(dataset) // size), size)
@@ -149,7 +124,7 @@ def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
 
 
 def fingerprint(splits: Splits, seed: int, batch: int) -> str:
-    """Of the first mini-batch of each dataset: a run that is resumed on other data would not be the same run."""
+    """Return a hash of the first mini-batch of each dataset. A run must not be resumed on other data."""
     content = hashlib.sha256()
     for dataset in {id(dataset): dataset for dataset in splits}.values():
         size = min(batch, len(dataset)) if isinstance(dataset, FrameSet) else batch
@@ -160,11 +135,11 @@ def fingerprint(splits: Splits, seed: int, batch: int) -> str:
 
 
 # --------------------
-# Does a run fit into memory? Counted before anything is made, from settings where the data is not there yet.
+# Whether a run fits into memory, computed before anything is made.
 
 
 class Shape(NamedTuple):
-    """Of the data."""
+    """The shape of a dataset."""
 
     steps: int
     units: int
@@ -172,33 +147,29 @@ class Shape(NamedTuple):
     axes: tuple[int, ...]  # of the units
 
 
-def expected_shape(config: Settings) -> Shape:
-    """The shape of what is drawn; of recordings, the least that it can be."""
-    if config.dataset in ENCODINGS:
-        units = config.units or 50
-        return Shape(config.time_steps, units, config.classes, (units,))
-    if config.dataset == SHAPES:
-        data = check_settings.shapes(config)
-        return Shape(data.steps, data.units, len(data.names), data.shape)
-    axes = pooled(check_settings.recorded_shape(config), config.pool)
-    return Shape(config.bins or 1, prod(axes), 1, axes)
+def expected_shape(settings: DataSettings) -> Shape:
+    """Return the shape of the named dataset of these settings. For recordings, the least that it can be."""
+    steps, axes, classes = registry.DATASETS[settings.dataset].expected_shape(settings)
+    return Shape(steps, prod(axes), classes, axes)
 
 
 def found_shape(splits: Splits) -> Shape:
+    """Return the shape of datasets that are made."""
     axes = shape_of(splits.train)
     return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes)
 
 
 def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: Any, shape: Shape) -> None:
-    """ValueError with a sentence if the run cannot fit.
+    """Raise ValueError if the run cannot fit into memory.
 
-    All networks are trained side by side, and each has: the weights, the best of them and the optimizer's state, before
-    a block of steps and after it; a mini-batch of spikes of one byte each; and the traces of a rule that goes step by
-    step, or the spikes that a layer gives in an evaluation.
+    All networks are trained side by side. Each has its weights, the best weights and the state of the optimizer, before
+    and after a block of steps; a mini-batch of spikes of one byte each; and the traces of a rule that learns step by
+    step, or the output spikes of a layer in an evaluation.
     """
     seeds, (steps, units, classes, _), batch = config.seeds, shape, config.batch
     widths = tuple(prod(layer.out_shape) for layer in net.layers)
-    inputs = {"size": config.size} if config.dataset == SHAPES else {"units": units}  # as the setting is called
+    uses = registry.DATASETS[config.dataset].uses if config.dataset in registry.DATASETS else ()
+    inputs = {"size": config.size} if "size" in uses else {"units": units}  # by the name of the setting
     network = {"hidden": widths[:-1], **inputs, "classes": classes, "seeds": seeds}
     states = seeds * 2 * _state(net, optimizer)
     memory.check_fits("the weights and the state of the optimizer", states, network)
@@ -211,7 +182,7 @@ def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: Any, 
         form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=True, **how)
         state = memory.size(jax.eval_shape(lambda: form.init(batch, jnp.float32)))
         memory.check_fits(f"what {rule.name} keeps of each sample", least + seeds * state, {**network, **samples})
-    if config.dataset in DRAWN:
+    if registry.is_drawn(config.dataset):
         together = min(batch, max(config.valid_samples, config.test_samples))
         spikes = seeds * steps * together * max(widths)
         samples = {**samples, "batch": together}
@@ -219,12 +190,12 @@ def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: Any, 
 
 
 def _state(net: Network, optimizer: Any) -> int:
-    """Bytes of the weights, of the best, and of the optimizer's state of one network."""
+    """Return the bytes of the weights, the best weights and the state of the optimizer of one network."""
     return 2 * weights(net) + memory.size(interned(optimizer, parameter_shapes(net)).state)
 
 
 def weights(net: Network) -> int:
-    """Bytes of the weights of one network."""
+    """Return the bytes of the weights of one network."""
     return memory.size(parameter_shapes(net))
 
 
@@ -235,5 +206,5 @@ def parameter_shapes(net: Network) -> Any:
 
 
 def _name_of_steps(config: Settings) -> str:
-    """As its setting is called."""
-    return "time_steps" if config.dataset in DRAWN else "bins" if config.bins else "time steps"
+    """Return the name of the setting that says how many time steps a sample has."""
+    return "time_steps" if registry.is_drawn(config.dataset) else "bins" if config.bins else "time steps"

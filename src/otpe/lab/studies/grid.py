@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 from otpe import check, files
-from otpe.lab.runs import build_network, check_settings, compare
+from otpe.lab.nested_settings import field_names, field_types
+from otpe.lab.runs import build_network, compare
 from otpe.lab.runs.custom import NONE, Own
-from otpe.lab.settings import FREE, CompareConfig, SweepConfig, TrainConfig
+from otpe.lab.settings import FREE, CompareConfig, DataSettings, NetworkSettings, SweepConfig, TrainConfig
 from otpe.lab.studies.study import settings_as
 
 Axes = dict[str, tuple[Any, ...]]  # the settings that are swept, and their values
@@ -23,7 +24,7 @@ NOT_SWEPT = {  # and the reason
     "start": "it is the same at every point",
     **dict.fromkeys((*FREE, "snapshots", "align"), "no accuracy depends on it"),
 }
-KINDS = {**get_type_hints(TrainConfig), "width": int, "depth": int}
+KINDS = {**field_types(TrainConfig), "width": int, "depth": int}
 EXAMPLE = "such as slope=5,10,25"
 
 
@@ -95,7 +96,7 @@ def data_key(point: Point) -> tuple[Any, ...]:
     return tuple(getattr(point.run, name) for name in DATA)
 
 
-DATA = ("dataset", *(name for name in check_settings.USED_BY if not name.endswith("_samples")))
+DATA = field_names(DataSettings)
 
 
 def _value(name: str, given: str) -> Any:
@@ -147,7 +148,7 @@ def _check_combination(config: SweepConfig, found: Axes, own: Own) -> None:
     for name in found:
         if own.data is not None and name in DATA:
             raise ValueError(f"over has {name}, but the data is your own, which does not depend on it.")
-        if own.net is not None and name in (*build_network.NETWORK, *SHAPE):
+        if own.net is not None and name in (*field_names(NetworkSettings), *SHAPE):
             raise ValueError(f"over has {name}, but the network is your own, which does not depend on it.")
         if own.loss is not None and name == "loss":
             raise ValueError("over has loss, but the loss is your own. Leave one of them out.")

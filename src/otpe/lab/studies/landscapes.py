@@ -12,9 +12,8 @@ import numpy as np
 
 from otpe import check, files, memory
 from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
-from otpe.datasets import SpikeBatch
+from otpe.datasets import SpikeBatch, registry
 from otpe.datasets.dataset import FrameSet
-from otpe.datasets.registry import DRAWN
 from otpe.lab.report import words
 from otpe.lab.report.content import Contours, Figure, Lines, Path, Section, Table
 from otpe.lab.report.palette import shown
@@ -175,7 +174,7 @@ def prepared_landscape(
 def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
     """Raise if the points of the plane, the samples for the loss, or the weights of one path do not fit into memory."""
     memory.check_fits("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
-    if config.dataset in DRAWN:
+    if registry.is_drawn(config.dataset):
         samples = min(config.valid_samples, config.loss_samples)
         given = {"loss_samples": samples, "time_steps": shape.steps, "units": shape.units}
         memory.check_fits("the samples that the loss is taken over", prod((samples, *shape[:2])), given)
