@@ -125,28 +125,24 @@ def _turn(rows: np.ndarray, cycles: np.ndarray) -> None:
 # The dataset
 
 
-class Settings(NamedTuple):
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["tables", "low", "high", "first"],
+    meta_fields=["encoding", "standardize", "classes", "steps", "points"],
+)
+@dataclass(frozen=True)
+class Randman:
+    """A dataset; `randman` makes it. It may hold several draws of the manifolds, and uses one of them."""
+
     encoding: str
     standardize: str
     classes: int
     steps: int
     points: int  # per class, from which minimum and maximum are taken
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["tables", "low", "high", "first"], meta_fields=["settings"])
-@dataclass(frozen=True)
-class Randman:
-    """A dataset; `randman` makes it. It may hold several draws of the manifolds, and uses one of them."""
-
-    settings: Settings
     tables: Array  # [draws · classes, dims, GRID + 1, units]
     low: Array  # [draws · classes, units] the minimum of fixed points
     high: Array  # [draws · classes, units] their maximum
     first: Array  # the first manifold of the draw that is used
-
-    @property
-    def steps(self) -> int:
-        return self.settings.steps
 
     @property
     def shape(self) -> tuple[int]:
@@ -158,13 +154,13 @@ class Randman:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"manifold {label}" for label in range(self.settings.classes))
+        return tuple(f"manifold {label}" for label in range(self.classes))
 
     def on(self, draw: Any) -> "Randman":
         """Return the same dataset on another draw of the manifolds, by number: 0 is the first."""
         if not isinstance(draw, Tracer):
-            check.whole("draw", draw, len(self.tables) // self.settings.classes)
-        return replace(self, first=jnp.asarray(draw * self.settings.classes, jnp.int32))
+            check.whole("draw", draw, len(self.tables) // self.classes)
+        return replace(self, first=jnp.asarray(draw * self.classes, jnp.int32))
 
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
         """Return the mini-batch of this step in a run with this seed."""
@@ -182,11 +178,11 @@ class Randman:
 
     def _check(self, key: Array, batch: int) -> None:
         check_draw(self, key, batch, units=self.units)
-        drawn = self.settings.classes * self.settings.points
-        if self.settings.standardize == "batch" and batch > drawn:
+        drawn = self.classes * self.points
+        if self.standardize == "batch" and batch > drawn:
             raise ValueError(
                 f"batch is {batch}, expected at most {drawn}: that many points are drawn for a mini-batch,"
-                f" {self.settings.points} of each class. Use a smaller batch, or more points."
+                f" {self.points} of each class. Use a smaller batch, or more points."
             )
 
 
@@ -225,7 +221,7 @@ def randman(
     tables, (low, high) = _tables(seeds, *manifold), _extremes(points, seeds, *manifold)
     with jax.ensure_compile_time_eval():
         first = jnp.zeros((), jnp.int32)
-    return Randman(Settings(encoding, standardize, classes, steps, points), tables, low, high, first)
+    return Randman(encoding, standardize, classes, steps, points, tables, low, high, first)
 
 
 ENCODINGS: dict[str, Literal["time", "rate"]] = {"t-randman": "time", "r-randman": "rate"}
@@ -282,17 +278,16 @@ def _extremes(points: int, seeds: tuple[int, ...], classes: int, *manifold: Any)
 def _sample(data: Randman, key: Array, batch: int) -> SpikeBatch:
     for_values, for_spikes = jax.random.split(key)
     values, labels = _values(data, for_values, batch)
-    values, steps = once(values), data.steps
-    at_times = data.settings.encoding == "time"
-    return SpikeBatch(_at_times(values, steps) if at_times else _at_rates(for_spikes, values, steps), labels)
+    encode = _at_times if data.encoding == "time" else partial(_at_rates, for_spikes)
+    return SpikeBatch(encode(once(values), data.steps), labels)
 
 
 @partial(jax.jit, static_argnames="batch")
 def _values(data: Randman, key: Array, batch: int) -> tuple[Array, Array]:
     """Return values in [0, 1], standardised by a fresh draw or by the fixed extremes, and labels."""
-    classes, points = data.settings.classes, data.settings.points
+    classes, points = data.classes, data.points
     first_key, second_key = jax.random.split(key)
-    if data.settings.standardize == "batch":
+    if data.standardize == "batch":
         drawn = _draw(data.tables, data.first, first_key, classes, points)
         chosen = shuffled(second_key, classes * points, jnp.arange(batch))
         labels = chosen // points
