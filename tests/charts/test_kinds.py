@@ -2,12 +2,42 @@
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from sample_sections import section
+from sample_sections import PANELS, figure, section
 
-from otpe.lab.report import content
+from otpe.lab.report import content, page, panels
+from otpe.lab.report.finder import Found
+
+
+def test_every_kind_of_panel_has_an_example():
+    """All tests of drawing, of tables and of pages run over these examples."""
+    assert {type(panel) for panel in PANELS.values()} == set(panels.PANELS)
+
+
+def test_a_new_kind_of_panel_needs_only_its_class(tmp_path, monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Dots(panels.Panel):
+        parts = (content.Mark,)
+        dots: Sequence[content.Mark]
+
+        def points(self):
+            return (panels.Point(dot.text, dot.x, 1.0, at=(dot.x, 1.0), text=f"here: {dot.x}") for dot in self.dots)
+
+        def draw(self, axes, looks, scale):
+            axes.plot([dot.x for dot in self.dots], [1.0] * len(self.dots), "o")
+
+    monkeypatch.setitem(content._KINDS, "Dots", Dots)
+    dots = Dots(title="Some dots", dots=[content.Mark(x=2.0, text="a")])
+    loaded = content.from_json(content.to_json(section(figures=[figure(dots)])))
+    assert content.to_json(loaded) == content.to_json(section(figures=[figure(dots)]))
+    html = page.page("T", [Found(tmp_path, "finished", loaded)], tmp_path).html
+    assert ">Some dots</text>" in html
+    assert "here: 2.0" in html
+    assert "Some dots,a,2.0,1.0,," in (tmp_path / "study-curves.csv").read_text()
 
 
 def test_a_section_survives_a_round_trip():

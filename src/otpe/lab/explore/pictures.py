@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from otpe import files
 from otpe.lab.explore.reading import Split
 from otpe.lab.explore.statistics import mean_spikes
+from otpe.lab.report.palette import BLUE, ORANGE
 
-GRID_BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito's, as in the other figures
 WINDOWS = 8  # pictures of a sample, one behind the other in time
 MOST_CLASSES = 24  # that have a map
 GRID_ACROSS = 8  # maps in a row, at most
@@ -48,7 +48,7 @@ def in_windows(split: Split, i: int, windows: int) -> np.ndarray:
 
 def colours(counts: np.ndarray) -> np.ndarray:
     """White where nothing spiked, else the colours of the channels that did: [height, width, 3]."""
-    shown = (ORANGE, GRID_BLUE) if len(counts) == 2 else (GRID_BLUE,)
+    shown = (ORANGE, BLUE) if len(counts) == 2 else (BLUE,)
     counts = counts if len(counts) == 2 else counts.sum(0, keepdims=True)
     inks = 1 - np.array([to_rgb(colour) for colour in shown])
     return np.clip(1 - np.einsum("chw,ck->hwk", np.minimum(counts, 1), inks), 0, 1)
@@ -91,7 +91,6 @@ def channels(shape: tuple[int, ...]) -> tuple[int, int, int]:
 # The pictures: samples, and mean spikes of each class and unit. Those of a grid of pixels are in `grids.py`.
 
 
-BLUE = "#0072B2"  # Okabe and Ito's, as in the other figures
 ACROSS = 4  # rasters in a row, at most
 LONGEST = 20  # letters of a name
 MOST_NAMES = 60  # classes whose names have room below each other

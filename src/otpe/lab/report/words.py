@@ -16,16 +16,12 @@ ROUNDED = 5e-4  # a smaller difference is shown as 0.000, or as 0.0 points
 
 def mean(values: np.ndarray, axis: int | None = None) -> Any:
     """Return the mean of the values that are not missing, NaN if all are."""
-    known = np.isfinite(values)
-    count = known.sum(axis)
-    return np.where(count > 0, np.where(known, values, 0).sum(axis) / np.maximum(count, 1), np.nan)
+    return np.ma.filled(np.ma.masked_invalid(values).mean(axis), np.nan)
 
 
 def std(values: np.ndarray, axis: int | None = None) -> Any:
-    """Return the standard deviation of the population of values that are not missing."""
-    middle = mean(values, axis)
-    around = middle if axis is None else np.expand_dims(middle, axis)
-    return np.sqrt(mean((values - around) ** 2, axis))
+    """Return the standard deviation of the values that are not missing, as of a population."""
+    return np.ma.filled(np.ma.masked_invalid(values).std(axis), np.nan)
 
 
 def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.ndarray, np.ndarray]:
