@@ -14,7 +14,7 @@ from otpe.lab.explore import pictures, reading, statistics
 from otpe.lab.settings import DataConfig
 
 CAMERA = replace(FOLDER, units=None, shape=(2, 2, 2), bins=2)
-BLUE, ORANGE = (matplotlib.colors.to_rgb(colour) for colour in (pictures.GRID_BLUE, pictures.ORANGE))
+BLUE, ORANGE = (matplotlib.colors.to_rgb(colour) for colour in (pictures.BLUE, pictures.ORANGE))
 
 
 @pytest.fixture
