@@ -10,7 +10,7 @@ import optax
 import pytest
 
 import otpe
-from otpe.training.interned import interned, named
+from otpe.training.interned import interned, recognise
 from otpe.training.optimizer import OPTIMIZERS
 
 NET = otpe.dense([4, 6, 3])
@@ -146,6 +146,7 @@ def test_a_schedule_counts_updates():
 WRONG = {
     "name": (("adamx",), {}, r"optimizer 'adamx' is not known. Did you mean 'adamax'\?"),
     "rate": (("sgd", 0), {}, r"learning_rate is 0, expected a finite number above 0, such as 1e-3"),
+    "no rate": (("sgd", None), {}, r"learning_rate is None, expected a finite number above 0"),
     "momentum": (("adam", 0.1), {"momentum": 0.9}, r"momentum is 0.9, but adam has none"),
     "final": (("adam", 0.1), {"final_rate": 0.5}, r"final_rate is 0.5, but the schedule is constant"),
     "warmup": (("adam", 0.1), {"warmup": 9, "steps": 9}, r"warmup is 9, expected less than the 9 steps"),
@@ -167,7 +168,7 @@ def test_a_schedule_without_its_length_is_refused():
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_of_optax_is_found_by_its_name(name):
     for rate in (1e-3, 0.1, 1.0, 1e-5, 0.0123):
-        assert named(OPTIMIZERS[name][0](rate), PARAMS) == otpe.Optimizer(name, rate)
+        assert recognise(OPTIMIZERS[name][0](rate), PARAMS) == otpe.Optimizer(name, rate)
 
 
 def test_other_optimizers_have_no_name():
@@ -175,7 +176,7 @@ def test_other_optimizers_have_no_name():
         optax.adam(1e-3, b1=0.8), optax.sgd(0.1, momentum=0.9), optax.sgd(0.0), optax.sgd(-0.1), optax.sgd(jnp.asarray(0.1)),
         optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.1)), optax.adam(lambda step: 0.1),
     ]  # fmt: skip
-    assert [named(each, PARAMS) for each in others[:4]] == [None] * 4
-    assert [named(each, PARAMS) for each in others[5:]] == [None] * 2
+    assert [recognise(each, PARAMS) for each in others[:4]] == [None] * 4
+    assert [recognise(each, PARAMS) for each in others[5:]] == [None] * 2
     ours = otpe.Optimizer("sgd", 0.1, momentum=0.9)
-    assert named(ours, PARAMS) == ours
+    assert recognise(ours, PARAMS) == ours

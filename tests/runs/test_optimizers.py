@@ -21,7 +21,7 @@ from otpe.training.optimizer import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 def rates(**settings):
     """Record the learning rate of every mini-batch of a run."""
     config = replace(TINY, learning_rate=0.5, **settings)
-    schedule = Optimizer.of(config).scheduled()
+    schedule = Optimizer.of(config).rate_schedule()
     return np.array([config.learning_rate * schedule(step) for step in range(config.steps)])
 
 
@@ -43,8 +43,8 @@ def test_a_schedule_goes_from_the_rate_to_the_final_one(kind, warmup):
     np.testing.assert_allclose(learning_rates[warmup:], 0.5 * share, rtol=1e-5)
 
 
-def paced(config):
-    return Optimizer.of(config).paced()
+def with_rate_in_state(config):
+    return Optimizer.of(config).with_rate_in_state()
 
 
 def two_steps(optimizer, case, rate=None):
@@ -61,19 +61,21 @@ def two_steps(optimizer, case, rate=None):
 def test_every_optimizer_learns(name):
     case = scenario((4, 5, 3), steps=5)
     config = replace(TINY, optimizer=name, learning_rate=1e-3)
-    params = two_steps(paced(config), case, config.learning_rate)
+    params = two_steps(with_rate_in_state(config), case, config.learning_rate)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
     assert 1e-8 < relative_error(params, case.params) < 0.5
-    assert paced(config) == paced(replace(config)), "it compiles once"
-    assert paced(config) == paced(replace(config, learning_rate=2e-3, schedule="linear", warmup=2)), "for all rates"
+    assert with_rate_in_state(config) == with_rate_in_state(replace(config)), "it compiles once"
+    assert with_rate_in_state(config) == with_rate_in_state(
+        replace(config, learning_rate=2e-3, schedule="linear", warmup=2)
+    ), "for all rates"
     other = replace(config, optimizer="sgd" if name == "adam" else "adam")
-    assert interned(paced(config), params) != interned(paced(other), params)
+    assert interned(with_rate_in_state(config), params) != interned(with_rate_in_state(other), params)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_learning_rate_in_the_state_equals_one_given_to_optax(name):
     case, config = scenario((4, 5, 3), steps=5), replace(TINY, optimizer=name)
-    ours, theirs = two_steps(paced(config), case, 0.03), two_steps(OPTIMIZERS[name][0](0.03), case)
+    ours, theirs = two_steps(with_rate_in_state(config), case, 0.03), two_steps(OPTIMIZERS[name][0](0.03), case)
     assert relative_error(ours, theirs) == 0
 
 
@@ -88,7 +90,10 @@ MEANS = {
 @pytest.mark.parametrize("what", MEANS)
 def test_optimizer_settings_mean_the_same_as_in_optax(what):
     case, (settings, expected) = scenario((4, 5, 3), steps=5), MEANS[what]
-    assert relative_error(two_steps(paced(replace(TINY, **settings)), case, 0.03), two_steps(expected, case)) == 0
+    assert (
+        relative_error(two_steps(with_rate_in_state(replace(TINY, **settings)), case, 0.03), two_steps(expected, case))
+        == 0
+    )
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -106,3 +111,8 @@ def test_all_updates_of_a_mini_batch_have_the_same_rate(mode, tmp_path):
     assert heard, "the schedule was called"
     arrays, _ = tensors.read(checkpoint.newest(tmp_path / "run" / "checkpoints"), checkpoint.KIND)
     np.testing.assert_allclose(arrays["opt_state.rate"], [0.5 * config.learning_rate], rtol=1e-6)
+
+
+def test_an_optimizer_with_another_number_of_steps_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"steps is 12 in the settings and 9 in otpe.Optimizer, expected the same"):
+        otpe.train(replace(TINY, out=tmp_path), optimizer=otpe.Optimizer("sgd", 0.1, schedule="linear", steps=9))

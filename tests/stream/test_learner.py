@@ -162,6 +162,16 @@ def test_an_optax_optimizer_is_recognised_by_its_settings(make, tmp_path):
     assert same(learner.params, loaded.params)
 
 
+def test_an_optimizer_by_name_is_saved_with_all_its_settings(tmp_path):
+    optimizer = otpe.Optimizer("sgd", 0.01, momentum=0.9, clip=0.5, schedule="linear", steps=100, warmup=3)
+    learner = StreamLearner(NET, "ottt", optimizer)
+    learner.learn_many(X, Y)
+    loaded = StreamLearner.load(learner.save(tmp_path / "a.safetensors"))
+    for each in (learner, loaded):
+        each.learn_many(X, Y)
+    assert same(learner._memory, loaded._memory)
+
+
 def test_a_random_optimizer_resumes_its_random_numbers(tmp_path):
     noisy = optax.noisy_sgd(0.01, eta=0.1, key=jax.random.key(3))
     learner = StreamLearner(NET, "ottt", noisy)

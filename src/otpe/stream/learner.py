@@ -33,7 +33,7 @@ from otpe.stream import inputs, programs
 from otpe.stream.cell import Cell, Program
 from otpe.stream.inputs import Waiting
 from otpe.stream.programs import NO_LABEL, Memory, ProgramSettings, StepOutput, at_rest, programs_for, start
-from otpe.training.interned import interned, named
+from otpe.training.interned import interned, recognise
 from otpe.training.optimizer import Optimizer
 
 KIND = "streaming learner"
@@ -286,7 +286,7 @@ class StreamLearner:
         about = more | {
             "net": storage.network_to_json(settings.net),
             "rule": self.rule.name if self.rule.name in rules() and named_rule(self.rule.name) == self.rule else None,
-            "optimizer": _optimizer_to_json(named(self._optimizer, self._memory.params)),
+            "optimizer": _optimizer_to_json(recognise(self._optimizer, self._memory.params)),
             "begins": host.begins,
             "settings": {
                 "every": settings.every,

@@ -78,7 +78,7 @@ def _trace(optimizer: Any, params: Any) -> Interned:
 RATE = 0.123  # a learning rate that no optimizer has among its other numbers
 
 
-def named(optimizer: Any, params: Any) -> Optimizer | None:
+def recognise(optimizer: Any, params: Any) -> Optimizer | None:
     """Return an optimizer of optax by name, if only its learning rate was set. Returns None for any other."""
     if isinstance(optimizer, Optimizer):
         return optimizer

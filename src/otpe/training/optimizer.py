@@ -29,7 +29,14 @@ OPTIMIZERS: dict[str, tuple[Callable[..., optax.GradientTransformation], tuple[s
     "lion": (optax.lion, ("weight_decay",)),
 }
 SCHEDULES = ("constant", "linear", "cosine", "exponential")
-FINAL_RATE = 0.01
+OPTIONAL = ("momentum", "weight_decay", "clip")
+RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "learning_rate": ("a finite number above 0, such as 1e-3", lambda x: 0 < x < inf),
+    "clip": ("a finite number above 0", lambda x: 0 < x < inf),
+    "final_rate": ("a share from 0 to 1", lambda x: 0 <= x <= 1),
+    "momentum": ("a number from 0 on, below 1", lambda x: 0 <= x < 1),
+    "weight_decay": ("a number from 0 on, below inf", lambda x: 0 <= x < inf),
+}
 
 
 @dataclass(frozen=True)
@@ -61,31 +68,30 @@ class Optimizer:
     weight_decay: float | None = None
     clip: float | None = None
     schedule: Literal["constant", "linear", "cosine", "exponential"] = "constant"
-    final_rate: float = FINAL_RATE
+    final_rate: float = 0.01
     warmup: int = 0
     steps: int | None = None
 
     def __post_init__(self) -> None:
         check.one_of("optimizer", self.name, OPTIMIZERS)
         check.one_of("schedule", self.schedule, SCHEDULES)
-        positive = "a finite number above 0"
-        self._number("learning_rate", f"{positive}, such as 1e-3", lambda x: 0 < x < inf)
-        self._number("clip", positive, lambda x: 0 < x < inf)
-        self._number("final_rate", "a share from 0 to 1", lambda x: 0 <= x <= 1)
-        self._number("momentum", "a number from 0 on, below 1", lambda x: 0 <= x < 1)
-        self._number("weight_decay", "a number from 0 on, below inf", lambda x: 0 <= x < inf)
+        for name, (expected, fits) in RANGES.items():
+            value = getattr(self, name)
+            if value is not None or name not in OPTIONAL:
+                object.__setattr__(self, name, check.number(name, value, expected, fits))
         if self.schedule == "exponential" and self.final_rate == 0:
             raise ValueError(
                 "final_rate is 0, which an exponential schedule never reaches. Use 0.01, or another schedule."
             )
-        if self.schedule == "constant" and self.final_rate != FINAL_RATE:
+        if self.schedule == "constant" and self.final_rate != Optimizer.final_rate:
             raise ValueError(
                 f"final_rate is {self.final_rate}, but the schedule is constant. Choose linear, cosine or exponential,"
                 " or leave final_rate out."
             )
         if self.steps is not None:
-            check.count("steps", self.steps)
-        if check.whole("warmup", self.warmup, 2**31) >= (self.steps or inf):
+            object.__setattr__(self, "steps", check.count("steps", self.steps))
+        object.__setattr__(self, "warmup", check.whole("warmup", self.warmup, 2**31))
+        if self.warmup >= (self.steps or inf):
             raise ValueError(f"warmup is {self.warmup}, expected less than the {self.steps} steps of the run.")
         for name in ("momentum", "weight_decay"):
             if getattr(self, name) is not None and name not in OPTIMIZERS[self.name][1]:
@@ -94,10 +100,6 @@ class Optimizer:
                     f"{name} is {getattr(self, name)}, but {self.name} has none. Leave it out, or use one of: {able}."
                 )
 
-    def _number(self, name: str, expected: str, fits: Callable[[float], bool]) -> None:
-        if getattr(self, name) is not None:
-            object.__setattr__(self, name, check.number(name, getattr(self, name), expected, fits))
-
     @classmethod
     def of(cls, config: Any) -> "Optimizer":
         """Return the optimizer that the settings of a run describe. Raises ValueError if they make no sense."""
@@ -105,25 +107,25 @@ class Optimizer:
         return cls(config.optimizer, **options)
 
     def settings(self) -> dict[str, Any]:
-        """The fields as the settings of a run, which has its own number of steps."""
+        """Return the fields as settings of a run, which has its own number of steps."""
         options = asdict(self)
         del options["steps"]
         return {"optimizer": options.pop("name"), **options}
 
     def init(self, params: Any) -> Any:
-        """The state before the first update, as of an optimizer of optax."""
+        """Return the state before the first update, like an optimizer of optax."""
         return self.transformation().init(params)
 
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """The updates of the parameters for these gradients and the next state, as of an optimizer of optax."""
+        """Return the updates of the parameters for these gradients, and the next state, like an optimizer of optax."""
         return self.transformation().update(updates, state, params, **extra)
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """The optimizer of optax. Always the same object for equal fields."""
+        """Return the optimizer of optax. For equal fields it is the same object."""
         return _transformation(self)
 
-    def scheduled(self) -> "Schedule":
-        """The schedule of the learning rate."""
+    def rate_schedule(self) -> "Schedule":
+        """Return the schedule of the learning rate."""
         if self.schedule == "constant" and not self.warmup:
             return Schedule()
         if self.schedule != "constant" and self.steps is None:
@@ -133,9 +135,11 @@ class Optimizer:
             )
         return Schedule(self.schedule, self.final_rate, self.warmup, self.steps or 0)
 
-    def paced(self) -> optax.GradientTransformationExtraArgs:
-        """The optimizer with its learning rate in its state. Always the same object for all rates and schedules."""
-        return _paced(Optimizer(self.name, 1.0, momentum=self.momentum, weight_decay=self.weight_decay, clip=self.clip))
+    def with_rate_in_state(self) -> optax.GradientTransformationExtraArgs:
+        """Return the optimizer with the learning rate in its state. For all rates and schedules it is the same object."""
+        return _with_rate_in_state(
+            Optimizer(self.name, 1.0, momentum=self.momentum, weight_decay=self.weight_decay, clip=self.clip)
+        )
 
     def _build(self, rate: float | Callable[[Any], Array]) -> optax.GradientTransformationExtraArgs:
         build, takes = OPTIMIZERS[self.name]
@@ -172,11 +176,11 @@ class Schedule:
 
 @lru_cache(maxsize=256)
 def _transformation(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
-    schedule, rate = optimizer.scheduled(), optimizer.learning_rate
+    schedule, rate = optimizer.rate_schedule(), optimizer.learning_rate
     return optimizer._build(rate if schedule == Schedule() else lambda count: rate * schedule(count))
 
 
-class Paced(NamedTuple):
+class RateInState(NamedTuple):
     """The state of an optimizer whose learning rate is in its state. Checkpoints have these names."""
 
     rate: Array  # the learning rate of the next updates
@@ -184,7 +188,7 @@ class Paced(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _paced(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
+def _with_rate_in_state(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
     """An optimizer of learning rate 1, times the rate in its state. So one program is compiled for all rates.
 
     `optax.inject_hyperparams` would do the same, but for rmsprop with momentum it gives other numbers: optax scales by
@@ -192,11 +196,11 @@ def _paced(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
     """
     inner = optimizer._build(1.0)
 
-    def init(params: Any) -> Paced:
-        return Paced(jnp.ones((), jnp.float32), inner.init(params))
+    def init(params: Any) -> RateInState:
+        return RateInState(jnp.ones((), jnp.float32), inner.init(params))
 
-    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Paced]:
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, RateInState]:
         full, after = inner.update(updates, state.inner, params, **extra)
-        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), full), Paced(state.rate, after)
+        return jax.tree.map(lambda u: u * state.rate.astype(u.dtype), full), RateInState(state.rate, after)
 
     return optax.GradientTransformationExtraArgs(init, update)

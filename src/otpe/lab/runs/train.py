@@ -369,7 +369,7 @@ def check_size(
         return
     net = build_network.network(config, shape.axes, shape.classes) if own.net is None else own.net
     check.network(net)
-    optimizer = Optimizer.of(config).paced() if own.optimizer is None else own.optimizer
+    optimizer = Optimizer.of(config).with_rate_in_state() if own.optimizer is None else own.optimizer
     check.optimizer(optimizer)
     task.check_memory(config, rule, net, optimizer, shape)
 
@@ -408,7 +408,7 @@ def _begin(
 
 def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own = owned.NONE) -> Recipe:
     if own.optimizer is None:
-        optimizer, schedule = Optimizer.of(config).paced(), Optimizer.of(config).scheduled()
+        optimizer, schedule = Optimizer.of(config).with_rate_in_state(), Optimizer.of(config).rate_schedule()
     else:
         optimizer, schedule = interned(own.optimizer, task.parameter_shapes(net)), None
     return Recipe(
