@@ -136,10 +136,9 @@ class Optimizer:
         return Schedule(self.schedule, self.final_rate, self.warmup, self.steps or 0)
 
     def with_rate_in_state(self) -> optax.GradientTransformationExtraArgs:
-        """Return the optimizer with the learning rate in its state. For all rates and schedules it is the same object."""
-        return _with_rate_in_state(
-            Optimizer(self.name, 1.0, momentum=self.momentum, weight_decay=self.weight_decay, clip=self.clip)
-        )
+        """Return the optimizer with the learning rate in its state: the same object for all rates and schedules."""
+        options: dict[str, Any] = {"momentum": self.momentum, "weight_decay": self.weight_decay, "clip": self.clip}
+        return _with_rate_in_state(Optimizer(self.name, 1.0, **options))
 
     def _build(self, rate: float | Callable[[Any], Array]) -> optax.GradientTransformationExtraArgs:
         build, takes = OPTIMIZERS[self.name]
