@@ -10,7 +10,7 @@ from tiny_streams import config, learner
 import otpe
 from otpe import tensors
 from otpe.lab.runs import checkpoint
-from otpe.stream import stream_checkpoint
+from otpe.stream import stream_state
 from otpe.stream.learner import KIND
 from otpe.stream.session import run
 
@@ -36,14 +36,14 @@ def test_altered_metadata_of_a_learner_is_refused(tmp_path):
     load(json.dumps(about))
 
 
-def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
+def test_altered_metadata_of_a_stream_state_is_refused(file, out):
     run(config(file, out, window=20))
     path = checkpoint.newest(out / "checkpoints")
     arrays, about = tensors.read(path, KIND)
 
     def load(text):
         with_metadata(path, arrays, text)
-        stream_checkpoint.load(path)
+        stream_state.load(path)
 
     stream = about["stream"]
     gone = [strange.changed(about, ("stream", name, *place), strange.GONE) for name in ("score", "place") for place in strange.places(stream[name])]  # fmt: skip
@@ -52,7 +52,7 @@ def test_altered_metadata_of_a_stream_checkpoint_is_refused(file, out):
     for text in (strange.text({**about, "stream": each}) for each in (5, [], {}, strange.DEEP)):
         with_metadata(path, arrays, text)
         with pytest.raises(ValueError, match=rf"{path.name} is .*There is no earlier checkpoint: start anew"):
-            stream_checkpoint.load(path)
+            stream_state.load(path)
 
 
 def test_missing_newer_settings_get_their_defaults(file, out):

@@ -20,7 +20,7 @@ from otpe import cli
 from otpe.datasets import Binning
 from otpe.lab.report import finder
 from otpe.lab.runs import checkpoint, saved_weights
-from otpe.stream import sources, stream_checkpoint, worlds
+from otpe.stream import sources, stream_state, worlds
 from otpe.stream.prequential import evaluate
 from otpe.stream.session import run
 from otpe.stream.sources import recordings
@@ -32,7 +32,7 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     score = evaluate(by_hand, steps(file), window=50, block=4)
     assert cli.main(["stream", str(file), *SHAPE, *NET, "--window", "50", "--out", str(out)]) == 0
     weights, _ = known(out)
-    assert stream_checkpoint.load(checkpoint.newest(out / "checkpoints")).score.state() == score.state()
+    assert stream_state.load(checkpoint.newest(out / "checkpoints")).score.state() == score.state()
     assert weights["params.0.kernel"] == by_hand.params[0].kernel.tobytes()
     assert otpe.StreamLearner.load(checkpoint.newest(out / "checkpoints")).steps == score.steps
     numbers = {

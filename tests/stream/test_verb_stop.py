@@ -20,7 +20,7 @@ import otpe
 from otpe import cli, files, tensors
 from otpe.lab.report import content
 from otpe.lab.runs import checkpoint, folder
-from otpe.stream import sources, stream_checkpoint, stream_metrics
+from otpe.stream import sources, stream_state
 from otpe.stream.prequential import Prequential, evaluate
 from otpe.stream.session import prepared, run
 from otpe.stream.sources import lines
@@ -78,7 +78,7 @@ def test_a_stream_of_version_0_1_resumes(file, out):
     with pytest.raises(KeyboardInterrupt):
         run(config(file, out), [Pressed(9)])
     newest = checkpoint.newest(out / "checkpoints")
-    stopped = stream_checkpoint.load(newest)
+    stopped = stream_state.load(newest)
     for path, settings in (
         (out / "config.json", json.loads((out / "config.json").read_text())),
         (None, stopped.identity),
@@ -87,8 +87,8 @@ def test_a_stream_of_version_0_1_resumes(file, out):
         settings |= {"own_study": "stream", "kind": settings.pop("source_kind")}
         if path:
             path.write_text(json.dumps(settings))
-    stream_checkpoint.save(newest.parent, stopped)
-    assert stream_checkpoint.load(newest).identity["own_study"] == "stream"
+    stream_state.save(newest.parent, stopped)
+    assert stream_state.load(newest).identity["own_study"] == "stream"
     run(config(file, out, resume=True))
     section = content.from_json((out / "section.json").read_text())
     assert section.command.startswith("otpe stream ")
@@ -175,7 +175,7 @@ def test_a_silent_standard_input_can_be_interrupted(out, typed, capsys):
 
 @pytest.mark.parametrize("grace", [60, -1])
 def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed, monkeypatch):
-    monkeypatch.setattr("otpe.stream.standard_input.GRACE", grace)
+    monkeypatch.setattr("otpe.stream.text_input.GRACE", grace)
     rows = list(events())
     typed("".join(rows))
     with pytest.raises(KeyboardInterrupt) as stopped:
@@ -188,7 +188,7 @@ def test_lines_read_from_standard_input_are_learned_or_counted(grace, out, typed
     taken = Binner(UNITS, 0.01, classes=CLASSES).steps(lines(rows[: len(rows) - count]))
     score, resumed = (
         evaluate(learner(), taken, block=4),
-        stream_checkpoint.load(checkpoint.newest(out / "checkpoints")).score,
+        stream_state.load(checkpoint.newest(out / "checkpoints")).score,
     )
     score.reset()
     resumed.reset()
@@ -213,8 +213,8 @@ def test_standard_input_gives_the_same_as_a_file(out, typed, file):
 
 
 def test_lines_that_are_too_long_or_incomplete_are_counted(out, typed, monkeypatch):
-    monkeypatch.setattr("otpe.stream.event_lines.LONGEST", 64)
-    monkeypatch.setattr("otpe.stream.standard_input.PIECE", 32)
+    monkeypatch.setattr("otpe.stream.text_input.LONGEST", 64)
+    monkeypatch.setattr("otpe.stream.text_input.PIECE", 32)
     typed("0.01,3,1\n" + "9" * 300 + "\n" + "x" * 64 + "0.05,1,2\n0.02,4,1\n0.0")
     result = run(config("-", out))
     assert result.place.skipped == {"line": 2, "cut": 1}
@@ -231,7 +231,7 @@ def test_a_read_error_of_standard_input_ends_with_a_sentence(out, typed, monkeyp
             raise OSError(errno.EIO, "Input/output error")
         return content
 
-    monkeypatch.setattr("otpe.stream.standard_input.os.read", broken)
+    monkeypatch.setattr("otpe.stream.text_input.os.read", broken)
     assert cli.main(["stream", "-", *SHAPE, *NET, "--out", str(out)]) == 1
     assert "Input/output error. Go on with: otpe stream --resume --out" in capsys.readouterr().err
     assert known(out)[1]["stream"]["place"]["steps"] == 7
@@ -342,12 +342,12 @@ def test_a_stream_of_many_classes_can_be_saved(tmp_path):
     many = otpe.StreamLearner(otpe.dense([UNITS, 6000]))
     score = Prequential(6000, window=50)
     score.add_many(np.arange(40), np.arange(40) + 1)
-    path = stream_checkpoint.save(
+    path = stream_state.save(
         tmp_path,
-        stream_checkpoint.StreamState(many, score, stream_checkpoint.Place(steps=40), stream_metrics.Meter(), {}),
+        stream_state.StreamState(many, score, stream_state.Place(steps=40), stream_state.Meter(), {}),
     )
     assert path.stat().st_size < 3_000_000
-    assert stream_checkpoint.load(path).score.state() == score.state()
+    assert stream_state.load(path).score.state() == score.state()
 
 
 def test_a_damaged_checkpoint_is_refused(file, out, capsys):

@@ -22,14 +22,14 @@ from otpe.lab.report.sections import of_stream
 from otpe.lab.runs import check_settings, checkpoint, folder, guards
 from otpe.lab.runs.folder import Folder
 from otpe.lab.settings import FREE_OF_STREAM, StreamConfig
-from otpe.stream import setup, stream_checkpoint, stream_metrics
+from otpe.stream import setup, stream_state
 from otpe.stream.learner import NotFiniteError, StreamLearner
 from otpe.stream.page.live_state import Live
 from otpe.stream.page.serve import Server, serve
 from otpe.stream.prequential import Block, Prequential, blocks
 from otpe.stream.programs import layer_sizes
 from otpe.stream.sources import DT, EVENTS, BrokenError, Source, open_source
-from otpe.stream.stream_checkpoint import Place, StreamState
+from otpe.stream.stream_state import Place, StreamState
 
 PATIENCE = 1000  # steps between two checks for silent layers
 Watcher = Callable[[Block, Prequential, float], object]
@@ -85,9 +85,9 @@ def prepared(config: StreamConfig) -> "Run":
         newest = checkpoint.newest(run_folder.checkpoints)
         if newest is None:
             score = Prequential(learner.net.classes, config.window)
-            state = StreamState(learner, score, Place(), stream_metrics.Meter(), identity)
+            state = StreamState(learner, score, Place(), stream_state.Meter(), identity)
         else:
-            state = stream_checkpoint.load(newest)
+            state = stream_state.load(newest)
             known = {**folder.plain(StreamConfig()), **upgraded(state.identity)}
             folder.check_same(str(newest), known, identity)
             state = state._replace(identity=identity)
@@ -163,7 +163,7 @@ class Run:
                 self._find_place(wish)
             self._learn(wish)
         except NotFiniteError as error:
-            raise stream_checkpoint.not_finite(self.folder.checkpoints, error.step) from None
+            raise stream_state.not_finite(self.folder.checkpoints, error.step) from None
         if wish.number is not None and self.place.steps != self.config.steps:
             self._measure_and_save()
             raise signals.StoppedError(wish.number, f"stopped {self._where()}, and saved. {self._how_to_go_on()}")
@@ -179,7 +179,7 @@ class Run:
             self.line.say(f"Going on after step {steps:,}, with what comes on standard input from now on.")
             return
         self.line.say(f"Going on after step {steps:,}: the source is read again up to there.")
-        if not stream_checkpoint.read_again(self.source, self.place, lambda: wish.number is not None):
+        if not stream_state.read_again(self.source, self.place, lambda: wish.number is not None):
             raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
 
     def _learn(self, wish: signals.Wish) -> None:
@@ -199,7 +199,7 @@ class Run:
                     self._measure()
                     measured_at = now
                 if self.line.due:
-                    self.line.draw(stream_metrics.as_text(self._metrics(), config.window))
+                    self.line.draw(stream_state.as_text(self._metrics(), config.window))
                 if now - saved_at >= config.checkpoint_seconds:
                     self._save()
                     saved_at = time.monotonic()
@@ -218,7 +218,7 @@ class Run:
             watch(block, self.score, seconds)
 
     def _metrics(self) -> dict[str, Any]:
-        return stream_metrics.counts(self.score, self.place) | self.meter.numbers()
+        return stream_state.counts(self.score, self.place) | self.meter.numbers()
 
     def _measure(self, *, last: bool = False) -> None:
         """Write a line of metrics, and warn of silent layers."""
@@ -229,12 +229,12 @@ class Run:
             self.checked = steps
             self.guard.look(steps, np.array([metrics["rates"]]), last=last)
         if not self.line.tty:
-            self.line.say(stream_metrics.as_text(metrics, self.config.window))
+            self.line.say(stream_state.as_text(metrics, self.config.window))
 
     def _save(self) -> None:
         self.folder.settle()
         state = StreamState(self.learner, self.score, self.place, self.meter, self.identity)
-        stream_checkpoint.save(self.folder.checkpoints, state)
+        stream_state.save(self.folder.checkpoints, state)
 
     def _measure_and_save(self, *, last: bool = False) -> None:
         if self.place.steps != self.measured:
@@ -243,7 +243,7 @@ class Run:
 
     def _write_result(self) -> None:
         speed = round(self.place.steps / max(self.place.seconds, 1e-9), 1)
-        numbers = stream_metrics.counts(self.score, self.place) | {"steps_per_second": speed}
+        numbers = stream_state.counts(self.score, self.place) | {"steps_per_second": speed}
         result, path = {"format": FORMAT, "rule": self.learner.rule.name, **numbers}, self.folder.path
         section = of_stream(path.name, folder.read_settings(StreamConfig, path), result, self.score)
         files.write_atomically(path / "section.json", to_json(section))

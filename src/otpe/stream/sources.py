@@ -27,11 +27,10 @@ from otpe.datasets.heidelberg import ENDINGS, SPLITS, file_of
 from otpe.datasets.manifolds import ENCODINGS
 from otpe.lab.settings import StreamConfig
 from otpe.stream import worlds
-from otpe.stream.event_lines import lines
 from otpe.stream.inputs import unusable
 from otpe.stream.programs import NO_LABEL
 from otpe.stream.source_kinds import KINDS
-from otpe.stream.standard_input import StandardInput
+from otpe.stream.text_input import StandardInput, lines
 from otpe.stream.time_steps import RESET, Bad, Binner, OnBad, Step, whole
 
 __all__ = ["iterate", "lines", "open_source", "recordings"]
