@@ -12,7 +12,8 @@ worlds.py        worlds that change
 
 prequential.py   predict, then learn; accuracy along a stream
 
-setup.py         settings of `otpe stream`
+source_kinds.py  the kinds of sources, and the settings that they use
+setup.py         checks of the settings of `otpe stream`, and its learner
 session.py       `otpe stream` from its source to its result
 stream_state.py  the state of a stream, in checkpoints and as metrics
 page/            a page to watch in a browser
