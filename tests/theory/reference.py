@@ -9,6 +9,7 @@ Then only the drivers are compared: the equations are checked by `check_rule` an
 """
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -103,9 +104,8 @@ class Layer:
 
     def as_parameters(self, gradient):
         """Convert [inputs + 1 + trained numbers, outputs] to the layout of the parameters."""
-        _, back = jax.vjp(lambda p: as_matrix(self.map, p), self.params)
         rows = self.W.shape[0]
-        (grads,) = back(jnp.asarray(gradient[:rows]))
+        grads = from_matrix(self.map, self.params, jnp.asarray(gradient[:rows]))
         for i, name in enumerate(self.trained):
             leak, shape = self.leaks[name], np.shape(getattr(self.params, name))
             by_logit = gradient[rows + i] * leak * (1 - leak)
@@ -122,11 +122,21 @@ def as_array(leak, shape):
     return np.asarray(leak.on(shape) if hasattr(leak, "on") else leak)
 
 
+@partial(jax.jit, static_argnums=0)
 def as_matrix(layer, params):
     n_in = int(np.prod(layer.in_shape))
     x = jnp.vstack([jnp.eye(n_in), jnp.zeros((1, n_in))]).reshape(n_in + 1, *layer.in_shape)
     one = jnp.zeros(n_in + 1).at[-1].set(1).reshape(-1, *(1,) * len(layer.out_shape))
     return layer.apply(params, x, one).reshape(n_in + 1, -1)
+
+
+@partial(jax.jit, static_argnums=0)
+def from_matrix(layer, params, gradient):
+    """Convert the gradient of the matrix to the layout of the parameters."""
+    return jax.vjp(lambda p: as_matrix(layer, p), params)[1](gradient)[0]
+
+
+compiled = lru_cache(jax.jit)
 
 
 # The neurons: the state after a step, the output, A [k, k, n], h [k, n], and the derivatives by trained numbers
@@ -165,7 +175,7 @@ def fire(layer, state, c):
 
 
 def spikes(neuron, d):
-    return np.where(d >= 0, 1.0, 0.0), np.asarray(neuron.surrogate(d))
+    return np.where(d >= 0, 1.0, 0.0), np.asarray(compiled(neuron.surrogate)(d))
 
 
 def reset(neuron, λ, v, s, g):
