@@ -12,8 +12,9 @@ demo: $(VENV)/installed
 	  --learning-rate 5e-3 --online-learning-rate 1e-3 --valid-samples 512 --test-samples 2048
 	$(BIN)/otpe report runs --out runs/report.html --title "otpe: demo"
 
+# worksteal: the tests of a file stay on one worker, which compiles their programs once.
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check

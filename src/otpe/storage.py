@@ -1,7 +1,9 @@
 """Networks in files: the structure as plain JSON, the parameters as arrays.
 
-otpe.save("net.safetensors", net, params)
-net, params = otpe.load_network("net.safetensors")
+A file keeps the classes that are registered: `NAMED` of `otpe.layers`, `otpe.neurons` and `otpe.surrogates`.
+
+    otpe.save("net.safetensors", net, params)
+    net, params = otpe.load_network("net.safetensors")
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,8 @@
 """The named rules: the paper's eight and the four depth-aware ones. Each is a composition of local rules.
 
+To add a rule to otpe, write it in a file of this folder, add a line to `NAMED` below, and describe it in a page of
+`docs/concepts/rules`. The command line, figures, growth tables, the index of the pages and the tests follow.
+
 To make your own composition, combine any two local rules. Pass the result wherever a rule name is accepted:
 
     rule = otpe.Rule("mine", hidden=otpe.Otpe(order=2), output=otpe.Ostl())

@@ -49,7 +49,7 @@ class Info(NamedTuple):
 
     spikes: tuple[Array, ...]  # output of every layer                    [B, n]
     logits: Array  # what the loss sees: s_t or o_t           [B, classes]
-    steps: tuple[Mixed, ...]  # a `LayerStep` of every layer, in `tree`
+    steps: tuple[Mixed, ...]  # one per layer: its `tree` is a `LayerStep`
 
     @property
     def now(self) -> tuple[StepDerivatives, ...]:

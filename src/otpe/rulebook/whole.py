@@ -102,7 +102,7 @@ def gradients(
     task = Task(plan, engine, steps, params, bind(plan.net, params))
     if chunk is None or chunk >= steps:
         forward = _forward(task, _initial_state(task), spikes)
-        return _learn(task, forward, _initial_filters(task), spikes, target, weight)[1]
+        return _backward(task, forward, _initial_filters(task), spikes, target, weight)[1]
 
     timed = losses.is_timed(target)
 
@@ -113,7 +113,7 @@ def gradients(
     def second_pass(carry: Any, inputs: Any) -> tuple[Any, None]:
         (filters, total), (stored, x, y, w) = carry, inputs
         forward = stored if plan.keep else _forward(task, stored, x)
-        filters, result = _learn(task, forward, filters, x, y if timed else target, w)
+        filters, result = _backward(task, forward, filters, x, y if timed else target, w)
         return (filters, jax.tree.map(jnp.add, total, result)), None
 
     whole = steps // chunk * chunk
@@ -124,7 +124,7 @@ def gradients(
     if len(tail):
         tail_weight = None if weight is None else weight[whole:]
         forward, tail_target = _forward(task, state, tail), target[whole:] if timed else target
-        filters, total = _learn(task, forward, filters, tail, tail_target, tail_weight)
+        filters, total = _backward(task, forward, filters, tail, tail_target, tail_weight)
     targets = _cut(target, chunk) if timed else None
     weights = None if weight is None else _cut(weight, chunk)
     (_, total), _ = scan.loop(second_pass, (filters, total), (stored, head, targets, weights), reverse=True)
@@ -137,7 +137,7 @@ def _cut(sequence: Array, chunk: int) -> Array:
     return sequence[: chunks * chunk].reshape(chunks, chunk, *sequence.shape[1:])
 
 
-def _learn(
+def _backward(
     task: Task, forward: ForwardRecord, filters: list[Filters], x: Array, target: Array, weight: Array | None
 ) -> tuple[list[Filters], tuple[Array, tuple[Any, ...]]]:
     """The backward pass of a chunk: the filters before it, and its share of the loss and the gradient."""
@@ -151,7 +151,7 @@ def _learn(
     before, grads = [], []
     for layer in reversed(task.layers):
         i = layer.number
-        filters_before, grad, m = _backward(task, layer, inputs[i], forward.records, filters[i], q)
+        filters_before, grad, m = _backward_layer(task, layer, inputs[i], forward.records, filters[i], q)
         before.append(filters_before)
         grads.append(grad)
         if i > 0:
@@ -242,7 +242,7 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
     return Record(output, kept, h̄, mean, causes), after
 
 
-def _backward(
+def _backward_layer(
     task: Task, layer: Layer, x: Array, records: list[Record], filters: Filters, q: Array
 ) -> tuple[Filters, Any, Any]:
     """The filters before the chunk, the gradient of the layer's parameters, and the signal for the layer below."""
