@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers as text.
 const whole = (x) => Math.round(x).toLocaleString("en");
 const share = (x) => (x === null || x === undefined ? "–" : x.toFixed(3));
 const short = (x) => (x >= 1e6 ? `${+(x / 1e6).toPrecision(3)}M` : x >= 1e4 ? `${+(x / 1e3).toPrecision(3)}k` : whole(x));
@@ -11,7 +11,7 @@ const bytes = (x) => {
 };
 const ago = (s) => (s >= 5400 ? `${(s / 3600).toFixed(1)} h` : s >= 90 ? `${Math.round(s / 60)} min` : `${+s.toPrecision(2)} s`);
 
-// A canvas as sharp as the screen, its colours those of the page.
+// A canvas in the resolution of the screen, with the colours of the page.
 function paper(canvas) {
   const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
   canvas.width = Math.round(width * ratio);
@@ -27,7 +27,7 @@ function steps(low, high, most) {
   for (let at = Math.ceil(low / by) * by; at <= high + by * 1e-6; at += by) found.push(+at.toPrecision(12));
   return found;
 }
-// Grid and numbers; gives back where a value lies.
+// Draws grid and numbers. Returns the area, and functions from a value to its pixel.
 function axes({ g, width, height, colour }, [x0, x1], [y0, y1], sayX, sayY, name, left = 40) {
   const box = { left, right: width - 12, top: 8, bottom: height - 36 };
   const x = (v) => box.left + (x1 > x0 ? (v - x0) / (x1 - x0) : 1) * (box.right - box.left);
@@ -183,7 +183,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
     if (now) [curve, inputs, outputs, course].forEach((each) => each());
   }
 
-  // Screen readers are told of a change, not of every answer.
+  // Screen readers announce a change only, not every answer.
   function say(state, text, why) {
     const node = $("state");
     if (node.textContent !== text) node.textContent = text;
@@ -207,7 +207,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
     draw();
   }
 
-  // Ask, a little after every answer; not while nobody looks.
+  // The next request is sent a little after every answer, and none while the page is hidden.
   let timer = 0, asking = false;
   async function get() {
     try {
