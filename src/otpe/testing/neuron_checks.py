@@ -207,7 +207,7 @@ def check_trained(case: Case) -> None:
     require(not missing, f"values of {case.name} lack {', '.join(missing)}, which init returned")
     values = {name: jnp.broadcast_to(value, points[0].current.shape) for name, value in values.items()}
     for name in trained:
-        by_rule, by_step = np.zeros_like(points[0].h), np.zeros_like(points[0].J[:-1, -1])
+        by_rule, by_step = np.zeros_like(points[0].h), np.zeros(points[0].J[:-1, -1].shape)
         for t, point in enumerate(points):
             causes = case.neuron.causes(point.before)
             require(name in causes, f"causes of {case.name} lack {name}, which init returned")
