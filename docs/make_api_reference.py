@@ -38,7 +38,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "runs": (
         "Runs and studies",
         "Training into a folder, and studies made of such runs. The [command line](../cli.md) has the same settings.",
-        ("train", "TrainConfig", "Result", "load", "Splits", "compare", "CompareConfig", "align", "AlignConfig",
+        ("train", "TrainConfig", "Result", "load", "Splits", "evaluate", "Evaluation",
+         "compare", "CompareConfig", "align", "AlignConfig",
          "Along", "LandscapeConfig", "sweep", "SweepConfig", "SweepResult", "reproduce", "ReproduceConfig", "report",
          "StreamConfig"),
     ),

@@ -1,6 +1,6 @@
 """Draw the figure of the derivation: which paths from a weight to the loss each rule keeps.
 
-    python docs/make_figures.py        # writes docs/figures/paths.svg
+python docs/make_figures.py        # writes docs/figures/paths.svg
 """
 
 from pathlib import Path

@@ -6,6 +6,7 @@ from otpe.build import network
 from otpe.lab.paper.reproduce import reproduce
 from otpe.lab.report.page import report
 from otpe.lab.runs.compare import compare
+from otpe.lab.runs.evaluate import Evaluation, evaluate
 from otpe.lab.runs.results import Result
 from otpe.lab.runs.saved_weights import load
 from otpe.lab.runs.task import Splits
@@ -43,6 +44,7 @@ __all__ = [
     "CubaLIF",
     "Dense",
     "DenseLayer",
+    "Evaluation",
     "Landscape",
     "LandscapeConfig",
     "LeakyIntegrator",
@@ -73,6 +75,7 @@ __all__ = [
     "compare",
     "datasets",
     "dense",
+    "evaluate",
     "fast_sigmoid",
     "gaussian",
     "gradients",

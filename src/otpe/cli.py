@@ -75,6 +75,11 @@ VERBS = {
         config="otpe.lab.settings:ReproduceConfig",
         prepare="otpe.lab.verbs:prepare_reproduce",
     ),
+    "evaluate": Verb(
+        "how good a finished run is, class by class",
+        config="otpe.lab.settings:EvaluateConfig",
+        prepare="otpe.lab.runs.evaluate:prepare",
+    ),
     "report": Verb(
         "put runs and studies into one page, beside the paper's numbers",
         config="otpe.lab.settings:ReportConfig",

@@ -21,13 +21,18 @@ else:
     except ImportError:  # there is no command line without tyro
         Positional = Annotated[Value, "without a name"]
 
-        def _argument(metavar):
-            return metavar
+        def _argument(**_):
+            return "an option"
 
 
 def metavar(name: str) -> Any:
     """Return an annotation: the word that the help shows in place of a value."""
     return _argument(metavar=name)
+
+
+def also(*names: str) -> Any:
+    """Return an annotation: other names of an option."""
+    return _argument(aliases=names)
 
 
 Mode = Literal["offline", "online"]
@@ -405,6 +410,32 @@ class ReproduceConfig:
     """Precision of matrix products on a GPU."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints of a run."""
+
+
+# --------------------
+# `otpe evaluate`.
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """Evaluate a finished run: accuracy with its uncertainty, each class, the confusion matrix, silent samples.
+
+    RUN is a folder of otpe train. The data is that of the run, in the same time steps, and its networks are those with
+    the best validation.
+    """
+
+    run: Positional[Annotated[Path, metavar("RUN")]]
+    """The run folder."""
+    split: Literal["test", "valid", "train"] = "test"
+    """Which part of the data."""
+    root: Annotated[Path | None, also("--data")] = None
+    """Other recordings of the same kind: their folder. By default those of the run."""
+    bins: int | None = None
+    """Time steps per recording. They are known from the run, and another number is refused."""
+    dt: float | None = None
+    """Seconds per time step. The same."""
+    json: Path | None = None
+    """Also write all numbers to this file."""
 
 
 # --------------------

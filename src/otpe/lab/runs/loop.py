@@ -155,7 +155,7 @@ def advance(
             batch = network.sees(train).batch(network.seed, state.step, recipe.batch)
             return _learn(recipe, batch, params, opt_state, state.step, numbers.rate)
 
-        params, opt_state, loss = _each(count, one)(networks, state.params, state.opt_state)
+        params, opt_state, loss = each_network(count, one)(networks, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
 
     def look(state: State) -> tuple[State, Row]:
@@ -207,7 +207,7 @@ def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) ->
         mask = None if batch.lengths is None else batch.mask
         return alignment(recipe.view.net, params, batch.spikes, batch.labels, mask, rules=recipe.align, **how)
 
-    return _each(len(networks.seed), one)(networks, state.params)
+    return each_network(len(networks.seed), one)(networks, state.params)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -241,7 +241,7 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
 
     def one(network: Networks, params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
-            batch, counts = _exam_batch(exam, network.sees(data), i)
+            batch, counts = exam_batch(exam, network.sees(data), i)
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
@@ -255,10 +255,10 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
         loss, time, right, samples, rates = jax.lax.fori_loop(0, batches, add, total)
         return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
 
-    return _each(len(networks.seed), one)(networks, params)
+    return each_network(len(networks.seed), one)(networks, params)
 
 
-def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
+def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
     """Mini-batch i, and which of its samples count [T, B]: the last one may repeat some to be full."""
     if isinstance(data, FrameSet):
         which = i * exam.size + jnp.arange(exam.size)
@@ -268,7 +268,7 @@ def _exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
     return batch, jnp.broadcast_to(counts, batch.spikes.shape[:2])
 
 
-def _each(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:
+def each_network(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:
     """`one` for every seed side by side. A single one is spared what an axis of length 1 costs a GPU, a tenth."""
     if seeds > 1:
         return jax.vmap(one)

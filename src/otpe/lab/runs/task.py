@@ -37,6 +37,7 @@ class Exam(NamedTuple):
     size: int
 
 
+SPLITS = ("train", "valid", "test")
 VALID, TEST = 2**32 - 1, 2**32 - 2  # seeds of the draws; runs have smaller ones
 
 
