@@ -107,7 +107,10 @@ def _canvas(panels: Sequence[Panel], looks: dict[str, Look], scale: Scale, legen
         for axes in grid[len(panels) :]:
             axes.remove()
         if legend and looks:
-            handles = [_handle(look) for look in looks.values()]
+            handles = [
+                Line2D([], [], color=look.colour, linestyle=dashes(look), label=look.name, linewidth=2.2)
+                for look in looks.values()
+            ]
             columns = min(len(handles), columns)
             canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
         return canvas
@@ -123,10 +126,6 @@ def _draw_panel(panel: Panel, axes: Any, looks: dict[str, Look], scale: Scale) -
     panel.draw(axes, looks, scale)
     axes.set_xlabel(getattr(panel, "x", ""), parse_math=False)
     axes.set_ylabel(getattr(panel, "y", ""), parse_math=False)
-
-
-def _handle(look: Look) -> Line2D:
-    return Line2D([], [], color=look.colour, linestyle=dashes(look), label=look.name, linewidth=2.2)
 
 
 def _tooltips(canvas: Canvas, panel: Panel) -> list[Point]:

@@ -54,8 +54,11 @@ class Vitals:
         self._per_step.append(seconds / steps)
         if now - self._marks[-1][0] >= APART:
             self._marks.append((now, self.steps))
-        if now >= self._next:
-            self._look_at_memory(now)
+        if now >= self._next and (used := resident()) is not None:
+            self._memory.append((round(now - self._began, 2), used))
+            if len(self._memory) == VITAL_POINTS:
+                self._memory, self._apart = self._memory[::2], 2 * self._apart
+            self._next = now + self._apart
 
     def end(self) -> None:
         """Stop the clock."""
@@ -84,15 +87,6 @@ class Vitals:
         found = np.array(self._per_step)
         p50, p99 = percentiles(found, 50, 99)
         return {"p50": p50, "p99": p99, "worst": float(found.max()), "blocks": len(found)}
-
-    def _look_at_memory(self, now: float) -> None:
-        used = resident()
-        if used is None:
-            return
-        self._memory.append((round(now - self._began, 2), used))
-        if len(self._memory) == VITAL_POINTS:
-            self._memory, self._apart = self._memory[::2], 2 * self._apart
-        self._next = now + self._apart
 
 
 def resident() -> int | None:
@@ -229,7 +223,17 @@ class Live:
             "classes": self.names,
             "score": score,
             "curve": [list(part) for part in zip(*points, strict=True)] or [[], [], []],
-            "raster": self._raster(seen),
+            "raster": {
+                "length": self.length,
+                "dt": self.dt,
+                "units": self.sizes[0],
+                "every": self.every,
+                "inputs": _places(seen.inputs),
+                "outputs": _places(seen.outputs),
+                "labels": seen.labels.tolist(),
+                "predicted": seen.predicted.tolist(),
+                "resets": np.flatnonzero(seen.resets).tolist(),
+            },
             "rates": [list(each) for each in zip(layers, self.sizes, _rounded(rates), strict=True)],
             "skipped": dict(self._skipped),
             "learner": self.learner_bytes,
@@ -253,19 +257,6 @@ class Live:
             few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
             shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
             self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
-
-    def _raster(self, seen: Seen) -> dict[str, Any]:
-        return {
-            "length": self.length,
-            "dt": self.dt,
-            "units": self.sizes[0],
-            "every": self.every,
-            "inputs": _places(seen.inputs),
-            "outputs": _places(seen.outputs),
-            "labels": seen.labels.tolist(),
-            "predicted": seen.predicted.tolist(),
-            "resets": np.flatnonzero(seen.resets).tolist(),
-        }
 
 
 def _places(spikes: np.ndarray) -> list[list[int]]:
