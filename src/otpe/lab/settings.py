@@ -21,18 +21,13 @@ else:
     except ImportError:  # there is no command line without tyro
         Positional = Annotated[Value, "without a name"]
 
-        def _argument(**_):
-            return "an option"
+        def _argument(metavar):
+            return metavar
 
 
 def metavar(name: str) -> Any:
     """Return an annotation: the word that the help shows in place of a value."""
     return _argument(metavar=name)
-
-
-def also(*names: str) -> Any:
-    """Return an annotation: other names of an option."""
-    return _argument(aliases=names)
 
 
 Mode = Literal["offline", "online"]
@@ -428,7 +423,7 @@ class EvaluateConfig:
     """The run folder."""
     split: Literal["test", "valid", "train"] = "test"
     """Which part of the data."""
-    root: Annotated[Path | None, also("--data")] = None
+    data: Path | None = None
     """Other recordings of the same kind: their folder. By default those of the run."""
     bins: int | None = None
     """Time steps per recording. They are known from the run, and another number is refused."""

@@ -158,10 +158,10 @@ def prepare(config: EvaluateConfig) -> Any:
     trained = folder.stored(TrainConfig, result.folder)
     _check_binning(config, trained)
     settings, name = trained, config.split
-    if config.root is not None:
+    if config.data is not None:
         if registry.is_drawn(trained.dataset):
-            raise ValueError(f"root is {str(config.root)!r}, but the run is of {trained.dataset}, which has no files.")
-        settings, name = replace(trained, root=config.root), f"{config.split} in {config.root}"
+            raise ValueError(f"data is {str(config.data)!r}, but the run is of {trained.dataset}, which has no files.")
+        settings, name = replace(trained, root=config.data), f"{config.split} in {config.data}"
     dataset = _of_run(settings, result, config.split)
 
     def job() -> int:
