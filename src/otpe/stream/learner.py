@@ -279,9 +279,9 @@ class StreamLearner:
         settings, path = self._settings, Path(path)
         with self._lock:
             host, memory = self._cell.host, checkpoint.to_arrays(self._memory)
-        bad = [name for name, array in memory.items() if not name.startswith("opt_state") and not _is_finite(array)]
-        if bad:
-            text = f"{path} was not written: {bad[0]} has numbers that are not finite. {REMEDY}"
+        bad = _first_not_finite({name: a for name, a in memory.items() if not name.startswith("opt_state")})
+        if bad is not None:
+            text = f"{path} was not written: {bad} has numbers that are not finite. {REMEDY}"
             raise NotFiniteError(text, host.steps)
         about = more | {
             "net": storage.network_to_json(settings.net),
@@ -363,13 +363,12 @@ class StreamLearner:
         with self._lock:
             host, begins = self._cell.host, np.zeros(len(xs), bool)
             begins[0] = host.begins
-            free = min(max(self.delay - len(host.waiting.labels), 0), len(xs))  # as many can wait before one is due
-            parts = [(self._programs.ahead_many, slice(free)), (self._programs.late_many, slice(free, None))]
-            found = [
-                self._in_blocks(program, xs[some], labels[some], begins[some])
-                for program, some in parts
-                if len(xs[some])
-            ]
+            free = min(max(self.delay - len(host.waiting.labels), 0), len(xs))  # this many can wait before one is due
+            found = []
+            if free:
+                found.append(self._in_blocks(self._programs.ahead_many, xs[:free], labels[:free], begins[:free]))
+            if free < len(xs):
+                found.append(self._in_blocks(self._programs.late_many, xs[free:], labels[free:], begins[free:]))
         return _joined(found)
 
     def _in_blocks(self, program: Program, *arrays: np.ndarray) -> Learned:
@@ -430,14 +429,16 @@ def _current_name(name: str) -> str:
     return name
 
 
-def _is_finite(array: np.ndarray) -> bool:
-    return not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
+def _first_not_finite(arrays: Mapping[str, np.ndarray]) -> str | None:
+    """Return the name of the first array with numbers that are not finite. None if all are finite."""
+    floats = {name: array for name, array in arrays.items() if np.issubdtype(array.dtype, np.floating)}
+    return next((name for name, array in floats.items() if not np.isfinite(array).all()), None)
 
 
 def _refuse_if_not_finite(what: str, params: Any) -> None:
-    for name, array in checkpoint.to_arrays(params).items():
-        if not _is_finite(array):
-            raise ValueError(f"{what} has weights that are not finite, in {name}. Use finite ones, of an earlier step.")
+    bad = _first_not_finite(checkpoint.to_arrays(params))
+    if bad is not None:
+        raise ValueError(f"{what} has weights that are not finite, in {bad}. Use finite ones, of an earlier step.")
 
 
 def _not_finite(step: int, last: int) -> NotFiniteError:
