@@ -8,6 +8,7 @@ optimizers are the same if JAX traces both to the same program, which takes mill
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -26,7 +27,8 @@ class Interned:
 
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]  # takes the loss as `value`, which some optimizers need
-    state: Any  # shapes and types of its state
+    params: Any  # shapes and types of the parameters
+    state: Any  # those of its state
     program: str  # text of the traced program
     traced: tuple[ClosedJaxpr, ClosedJaxpr]  # keeps the functions alive whose addresses may be in the text
 
@@ -69,7 +71,7 @@ def _trace(optimizer: Any, params: Any) -> Interned:
         like, state, like, loss
     )
     text = f"{init}\n{step}\n{jax.tree.structure(after)}"
-    return Interned(optimizer.init, update, state, text, (init, step))
+    return Interned(optimizer.init, update, like, state, text, (init, step))
 
 
 # --------------------
@@ -80,9 +82,12 @@ RATE = 0.123  # a learning rate that no optimizer has among its other numbers
 
 def recognise(optimizer: Any, params: Any) -> Optimizer | None:
     """Return an optimizer of optax by name, if only its learning rate was set. Returns None for any other."""
-    if isinstance(optimizer, Optimizer):
-        return optimizer
-    given, number = interned(optimizer, params), jax.tree.leaves(params)[0].dtype.type
+    return optimizer if isinstance(optimizer, Optimizer) else _recognised(interned(optimizer, params))
+
+
+@lru_cache(maxsize=64)
+def _recognised(given: Interned) -> Optimizer | None:
+    params, number = given.params, jax.tree.leaves(given.params)[0].dtype.type
     for name in OPTIMIZERS:
         template = re.escape(_trace(Optimizer(name, RATE).transformation(), params).program)
         pattern = template.replace(re.escape(str(number(RATE).item())), "([.0-9e+-]+)")
