@@ -125,13 +125,13 @@ def test_a_benchmark_without_a_point_that_fits_is_refused(tmp_path, monkeypatch,
 
 
 def test_points_that_are_too_large_are_left_out_before_they_are_compiled(monkeypatch):
-    from otpe.lab.bench import bench, schedule
+    from otpe.lab.bench import bench, points
 
     monkeypatch.setattr("otpe.lab.bench.points.build", lambda *_: pytest.fail("compiled something"))
     monkeypatch.setattr("otpe.lab.bench.points.state", lambda *_: pytest.fail("looked closer"))
     config = BenchConfig(rules=("otpe",), widths=(HUGE,), steps=(), batches=(), depths=())
     measured = {"points": [], "left_out": []}
-    bench.race(schedule.heats(schedule.checked(config))[0], config, measured)
+    bench.race(points.heats(points.checked(config))[0], config, measured)
     assert re.match(r"needs .* GB, more than --max-gb 1$", measured["left_out"][0]["why"])
 
 
