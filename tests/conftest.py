@@ -1,5 +1,6 @@
 """All tests run with 64-bit numbers enabled. Tests of float32 ask for it."""
 
+import gc
 import os
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import Phase, settings
 
 jax.config.update("jax_enable_x64", True)
+gc.set_threshold(50_000, 20, 20)  # tracing makes many objects: fewer collections save a tenth of the processor time
 
 # Every new shape is compiled: so there are few examples, no deadline, and no shrinking (it would compile for hours).
 # Derandomised, so that a failing run can be repeated.

@@ -40,13 +40,14 @@ def test_factored_traces_on_a_stream_forget_only_what_is_below_rounding(rule):
     dense, factored = (otpe.stepper(case.net, rule, traces=traces) for traces in ("dense", "factored"))
     assert max(window(case.net, otpe.rule(rule), i) for i in range(3)) < 60
     states = [form.init(batch=3, dtype=jnp.float64) for form in (dense, factored)]
+    advance, emit = ([jax.jit(getattr(form, name)) for form in (dense, factored)] for name in ("advance", "emit"))
     for t in range(150):
         x = case.spikes[t % 40]
         grads = []
-        for i, form in enumerate((dense, factored)):
-            states[i], info = form.advance(case.params, states[i], x)
+        for i in range(2):
+            states[i], info = advance[i](case.params, states[i], x)
             if t < 3 or t % 25 == 24:
-                grads.append(form.emit(case.params, states[i], info, case.labels)[1])
+                grads.append(emit[i](case.params, states[i], info, case.labels)[1])
         if grads:
             assert relative_error(grads[1], grads[0]) < 1e-6
 
@@ -70,11 +71,12 @@ def test_online_learns_from_every_step():
     case, optimizer = scenario(seed=6), optax.adamax(1e-2)
     form = otpe.stepper(case.net, "deep-otpe", traces="dense")
     params, opt_state, state = case.params, optimizer.init(case.params), form.init(3, jnp.float64)
+    advance, emit, update = jax.jit(form.advance), jax.jit(form.emit), jax.jit(optimizer.update)
     losses = []
     for x in case.spikes:
-        state, info = form.advance(params, state, x)
-        loss, grads = form.emit(params, state, info, case.labels)
-        updates, opt_state = optimizer.update(grads, opt_state, params)
+        state, info = advance(params, state, x)
+        loss, grads = emit(params, state, info, case.labels)
+        updates, opt_state = update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
         losses.append(loss)
     actual, _, actual_losses = otpe.online_pass(
@@ -125,9 +127,9 @@ def test_bytes_are_those_of_a_real_state_after_any_number_of_steps(rule):
     case = scenario((N_IN, HIDDEN, CLASSES), steps=9, batch=BATCH)
     net, params = case.net, jax.tree.map(jnp.float32, case.params)
     form = otpe.stepper(net, rule, traces="dense")
-    state = form.init(BATCH, jnp.float32)
+    state, advance = form.init(BATCH, jnp.float32), jax.jit(form.advance)
     for x in (*case.spikes, *case.spikes):
-        state, _ = form.advance(params, state, jnp.float32(x))
+        state, _ = advance(params, state, jnp.float32(x))
         assert sum(leaf.nbytes for leaf in jax.tree.leaves(state)) == otpe.state_bytes(net, rule, batch=BATCH).total
 
 
