@@ -27,7 +27,7 @@ class Verb(NamedTuple):
     summary: str
     config: str  # module:name of the dataclass
     prepare: str  # module:name of the function: settings -> job
-    defaults: str | None = None  # with --resume; module:name of a function: arguments -> stored settings, the defaults
+    resumable: bool = False  # with --resume, the settings in the run folder are the defaults
     users: str | None = None  # module:name of a function: a setting -> the datasets, or sources, that use it
 
 
@@ -39,35 +39,35 @@ VERBS = {
         "train a network by one rule, offline or online",
         config="otpe.lab.settings:TrainConfig",
         prepare="otpe.lab.verbs:prepare_train",
-        defaults="otpe.lab.verbs:stored_train",
+        resumable=True,
         users=TRAINING_USERS,
     ),
     "compare": Verb(
         "train by several rules on the same mini-batches, and compare them",
         config="otpe.lab.settings:CompareConfig",
         prepare="otpe.lab.verbs:prepare_compare",
-        defaults="otpe.lab.verbs:stored_compare",
+        resumable=True,
         users=TRAINING_USERS,
     ),
     "align": Verb(
         "train by BPTT, and compare other rules' gradients with its own on the way",
         config="otpe.lab.settings:AlignConfig",
         prepare="otpe.lab.verbs:prepare_align",
-        defaults="otpe.lab.verbs:stored_align",
+        resumable=True,
         users=TRAINING_USERS,
     ),
     "landscape": Verb(
         "the loss around a training run, and where each rule went",
         config="otpe.lab.settings:LandscapeConfig",
         prepare="otpe.lab.verbs:prepare_landscape",
-        defaults="otpe.lab.verbs:stored_landscape",
+        resumable=True,
         users=TRAINING_USERS,
     ),
     "sweep": Verb(
         "train at every point of a grid over any settings, and draw maps of the accuracy",
         config="otpe.lab.settings:SweepConfig",
         prepare="otpe.lab.verbs:prepare_sweep",
-        defaults="otpe.lab.verbs:stored_sweep",
+        resumable=True,
         users=TRAINING_USERS,
     ),
     "reproduce": Verb(
@@ -89,7 +89,7 @@ VERBS = {
         "learn from a stream while it comes: events on standard input, files, worlds that change",
         config="otpe.lab.settings:StreamConfig",
         prepare="otpe.stream.session:prepare",
-        defaults="otpe.stream.session:stored",
+        resumable=True,
         users="otpe.stream.source_kinds:users",
     ),
     "bench": Verb(
@@ -198,9 +198,9 @@ def prepare(verb: str, args: list[str], ctrl_c: CtrlC) -> Callable[[], int]:
     entry = VERBS[verb]
     kind, users = load(entry.config), load(entry.users) if entry.users else None
     args = options.flat_arguments(kind, args)
-    stored = load(entry.defaults) if entry.defaults and "--resume" in args else None
+    stored = load("otpe.lab.verbs:stored") if entry.resumable and "--resume" in args else None
     ctrl_c.check()
-    defaults = None if stored is None else stored(args)
+    defaults = None if stored is None else stored(kind, args)
     config = options.parse(verb, kind, args, defaults, users, registry.listed())
     ctrl_c.waiting = True
     make_job = load(entry.prepare)

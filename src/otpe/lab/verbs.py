@@ -1,4 +1,4 @@
-"""`otpe train` and `otpe compare`."""
+"""The training verbs: check the settings, do the job, print the result."""
 
 import os
 import sys
@@ -33,25 +33,18 @@ def prepare_compare(config: CompareConfig) -> Callable[[], int]:
     return lambda: _compare(comparison)
 
 
-def stored_train(args: Sequence[str]) -> TrainConfig | None:
-    """With --resume, the settings that are not given are those of the run in the folder."""
-    return stored(TrainConfig, args)
-
-
-def stored_compare(args: Sequence[str]) -> CompareConfig | None:
-    return stored(CompareConfig, args)
-
-
 def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
-    """The settings of the run in --out, where --resume is said too.
+    """Return the settings of the run to resume, which are the defaults of its options. None if there is no run.
 
-    A folder without a run is refused where nothing says what to begin there: its name may be mistyped.
+    An --out without a run is refused if no other setting is given: the name of the folder may be mistyped.
     """
     out = value(args, "--out")
     if "--resume" not in args or out is None:
         return None
     if os.path.exists(Path(out) / "config.json"):
-        return folder.stored(kind, Path(out))
+        known = folder.stored(kind, Path(out))
+        # The folder of `otpe align` is that of a training run, whose `align` are the rules.
+        return replace(known, rules=folder.stored(TrainConfig, Path(out)).align) if kind is AlignConfig else known
     if not {*args} - {"--resume", "--out", out, f"--out={out}"}:
         raise FileNotFoundError(
             f"out is {out!r}, where there is no run to go on with. Name the folder of one; to begin one there, give its"
@@ -61,7 +54,7 @@ def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | No
 
 
 def value(args: Sequence[str], option: str) -> str | None:
-    """What is said after this option."""
+    """Return the word after this option, or None without the option."""
     for i, arg in enumerate(args):
         if arg == option and i + 1 < len(args):
             return args[i + 1]
@@ -120,21 +113,6 @@ def prepare_sweep(config: SweepConfig) -> Callable[[], int]:
     prepared = sweep.prepared_sweep(config)
     prepared.warn = warn
     return lambda: _sweep(prepared)
-
-
-def stored_align(args: Sequence[str]) -> AlignConfig | None:
-    """With --resume, the settings that are not given are those of the run in the folder."""
-    known, run = stored(AlignConfig, args), stored(TrainConfig, args)
-    return None if known is None or run is None else replace(known, rules=run.align)
-
-
-def stored_landscape(args: Sequence[str]) -> LandscapeConfig | None:
-    """With --resume, the settings that are not given are those of the study in the folder."""
-    return stored(LandscapeConfig, args)
-
-
-def stored_sweep(args: Sequence[str]) -> SweepConfig | None:
-    return stored(SweepConfig, args)
 
 
 def _align(config: AlignConfig, run: Run) -> int:

@@ -5,7 +5,7 @@ result.score.window_accuracy, result.learner
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, dataclass, field
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from otpe import files
-from otpe.lab import progress, signals, verbs
+from otpe.lab import progress, signals
 from otpe.lab.records import FORMAT, upgraded
 from otpe.lab.report.content import to_json
 from otpe.lab.report.sections import of_stream
@@ -265,11 +265,6 @@ def prepare(config: StreamConfig) -> Callable[[], int]:
     """Check everything, and return the job."""
     run = prepared(config)
     return lambda: _stream(run)
-
-
-def stored(args: Sequence[str]) -> StreamConfig | None:
-    """Return the settings of the run to resume, which are the defaults of its flags. None without --resume."""
-    return verbs.stored(StreamConfig, args)
 
 
 def _stream(run: Run) -> int:

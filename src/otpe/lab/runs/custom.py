@@ -1,4 +1,4 @@
-"""What a user hands over in Python, in place of what a setting names."""
+"""Parts of a run that a user gives in Python in place of named ones, such as data, rules and a network."""
 
 import hashlib
 import re
@@ -17,12 +17,12 @@ from otpe.rulebook import Rule, rules
 from otpe.rulebook import rule as named_rule
 from otpe.training.optimizer import Optimizer
 
-RULE = "rule"  # the loss that the rule says
+RULE = "rule"  # the default: the loss of the rule
 
 
 @dataclass(frozen=True)
 class Own:
-    """Everything that may be handed over. Settings carry the names of rules and of the loss."""
+    """A user's own parts. The settings carry the names of the rules and of the loss."""
 
     data: Any = None  # otpe.Splits
     rules: tuple[Rule, ...] = ()
@@ -32,17 +32,17 @@ class Own:
     start: Any = None  # parameters, or a Result
 
     def rule(self, name: Any) -> Rule:
-        """The rule of this name: one of the user's own, or one of ours."""
+        """Return the rule with this name: one of the user's own, or one of otpe's."""
         return next((rule for rule in self.rules if rule.name == name), None) or named_rule(name)
 
     def loss_of(self, config: Any) -> Loss:
-        """The loss of these settings."""
+        """Return the loss of these settings, or the user's own."""
         name = None if config.loss == RULE else config.loss
         return Loss(name if self.loss is None else self.loss, config.rate, config.rate_weight)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The parts that make a run another run, as plain JSON. Of rules see `of_run` and `of_study`."""
+        """Return descriptions of the parts that affect results, as JSON. `of_run` and `of_study` add the rules."""
         found: dict[str, Any] = {}
         if self.net is not None:
             found["own_net"] = describe(self.net)
@@ -55,7 +55,7 @@ class Own:
         return found
 
     def of_run(self, config: Any) -> dict[str, Any]:
-        """The same for a run, with its rule and those that it compares with BPTT."""
+        """Return `identity` with the own rules of a run: the trained one, and those that are compared with BPTT."""
         trained = [describe(rule) for rule in self.rules if rule.name == config.rule]
         compared = {rule.name: describe(rule) for rule in self.rules if rule.name in config.align}
         found = {"own_rule": trained[0]} if trained else {}
@@ -63,7 +63,7 @@ class Own:
 
     @property
     def of_study(self) -> dict[str, Any]:
-        """The same for a study, with all its rules."""
+        """Return `identity` with all own rules of a study."""
         found = {"own_rules": {rule.name: describe(rule) for rule in self.rules}} if self.rules else {}
         return found | self.identity
 
@@ -72,14 +72,14 @@ NONE = Own()
 
 
 def with_rule(config: Any, rule: str | Rule | None) -> tuple[Any, tuple[Rule, ...]]:
-    """The settings with the name of this rule, and the rule if it is the user's own."""
+    """Return the settings with the name of this rule, and the rule if it is the user's own."""
     if rule is None or isinstance(rule, str):
         return (config if rule is None else replace(config, rule=rule)), ()
     return replace(config, rule=checked_rule(rule).name), (rule,)
 
 
 def with_rules(config: Any, rules: str | Rule | Sequence[str | Rule] | None) -> tuple[Any, tuple[Rule, ...]]:
-    """The settings with these rules behind their own, by name, and those that are the user's own."""
+    """Return the settings with the names of these rules after their own, and those that are the user's own."""
     if rules is None:
         return config, ()
     given = (rules,) if isinstance(rules, str | Rule) else tuple(rules)
@@ -89,7 +89,7 @@ def with_rules(config: Any, rules: str | Rule | Sequence[str | Rule] | None) -> 
 
 
 def checked_rule(rule: Any) -> Rule:
-    """A rule of the user's own, if its name tells it from ours."""
+    """Return a user's own rule. Raises ValueError if it has the name of another rule of otpe."""
     found = named_rule(rule)
     if not isinstance(found.name, str) or not found.name:
         raise ValueError(f"the rule's name is {found.name!r}, expected a text, such as otpe.Rule('mine', ...).")
@@ -104,7 +104,7 @@ def checked_rule(rule: Any) -> Rule:
 
 
 def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
-    """The settings with the name of this loss, and the function if it is the user's own."""
+    """Return the settings with the name of this loss, and the function if it is the user's own."""
     if loss is None:
         return config, None
     found = losses.as_loss(loss)
@@ -121,7 +121,7 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
 
 
 def with_optimizer(config: Any, optimizer: Any) -> tuple[Any, Any]:
-    """The settings with the fields of an `otpe.Optimizer`, and the optimizer if it is another one."""
+    """Return the settings with the fields of an `otpe.Optimizer`, or any other optimizer beside them."""
     if not isinstance(optimizer, Optimizer):
         return config, optimizer
     if optimizer.steps not in (None, config.steps):
@@ -133,13 +133,13 @@ def with_optimizer(config: Any, optimizer: Any) -> tuple[Any, Any]:
 
 
 def stored_net(about: Mapping[str, Any]) -> Network | None:
-    """The network that config.json describes. None where it describes none."""
-    said = about.get("own_net")
-    return storage.network_from_json(said) if isinstance(said, dict) else None
+    """Return the network that config.json describes, or None if it describes none."""
+    described = about.get("own_net")
+    return storage.network_from_json(described) if isinstance(described, dict) else None
 
 
 def going_on(config: Any, own: Own) -> Own:
-    """With the network of the run that goes on, where its folder describes it and no other one is handed over."""
+    """Return the parts of a run to resume: with the network that its folder describes, if no other one is given."""
     path = None if config.out is None else Path(config.out) / "config.json"
     if not config.resume or own.net is not None or path is None or not path.is_file():
         return own
@@ -153,15 +153,15 @@ def going_on(config: Any, own: Own) -> Own:
 
 
 def describe(value: Any) -> Any:
-    """What can be said of something that came without a name, the same every time."""
+    """Return a description of a part, the same in every process: JSON of a network, otherwise text."""
     if isinstance(value, Network):
-        said = storage.network_to_json(value)
-        return _words(value) if said is None else said
-    return "an optax optimizer" if hasattr(value, "init") and hasattr(value, "update") else _words(value)
+        described = storage.network_to_json(value)
+        return _text(value) if described is None else described
+    return "an optax optimizer" if hasattr(value, "init") and hasattr(value, "update") else _text(value)
 
 
 def fingerprint(params: Any) -> str:
-    """Of parameters."""
+    """Return a hash of parameters."""
     content = hashlib.sha256()
     for name, leaf in storage.named_leaves(params).items():
         known = np.asarray(leaf)
@@ -169,5 +169,5 @@ def fingerprint(params: Any) -> str:
     return content.hexdigest()[:16]
 
 
-def _words(value: Any) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # the place of a function, say, is another one every time
+def _text(value: Any) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # without addresses, which differ in every process
