@@ -4,6 +4,7 @@ Pages are the Markdown files of this folder. Two kinds are made at build time: t
 (make_api_reference.py), and the outputs of the tutorials, which are run (myst-nb).
 """
 
+import os
 import re
 import runpy
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # for cells that run otpe
 
 NEEDED = ("myst_nb", "sphinx_book_theme", "latex2mathml")
 if missing := [name for name in NEEDED if find_spec(name) is None]:
@@ -36,6 +38,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = True
 nb_execution_mode = "force"
+nb_execution_in_temp = True
 nb_execution_timeout = 180
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
