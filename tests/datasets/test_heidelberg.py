@@ -40,6 +40,43 @@ def test_default_settings_are_those_of_the_paper(root):
     np.testing.assert_array_equal(datasets.shd(root, "train", bins=50).frames, train.frames)
 
 
+def test_speakers_are_held_out_as_a_whole(root):
+    speaker = np.arange(20) // 7  # of the file: 7, 7 and 6 recordings
+    for seed in range(6):
+        held = Holdout("speakers", 0.4, seed)
+        parts = [datasets.shd(root, split, validation=held) for split in ("train", "valid")]
+        train, valid = (set(np.asarray(part.speakers).tolist()) for part in parts)
+        assert train | valid == {0, 1, 2}
+        assert not train & valid
+        assert len(valid) == 1, "7 of 20 are closer to .4 than 13 or 14"
+        np.testing.assert_array_equal(held.held(speaker % 4, speaker), np.isin(speaker, [*valid]))
+    drawn = {tuple(Holdout("speakers", 0.4, seed).held(speaker, speaker)) for seed in range(20)}
+    assert len(drawn) == 3, "the seed decides"
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.3, 0.5, 0.95])
+def test_the_share_of_held_out_speakers_is_about_the_fraction(fraction):
+    speakers = np.repeat(np.arange(40), np.random.default_rng(0).integers(10, 30, 40))
+    for seed in range(10):
+        held = Holdout("speakers", fraction, seed).held(speakers, speakers)
+        assert abs(held.mean() - fraction) < 0.03
+        assert held.any()
+        assert not held.all()
+    two = np.repeat([3, 8], [9, 1])
+    assert 0 < Holdout("speakers", fraction).held(two, two).sum() < 10, "one of two, whatever the fraction"
+
+
+def test_without_speakers_they_cannot_be_held_out(tmp_path):
+    tiny_events.make(tmp_path / "shd_train.h5", extra__speaker=None)
+    with pytest.raises(ValueError, match=r"shd_train.h5 does not tell who speaks: .* needs extra/speaker. Use 'strat"):
+        datasets.shd(tmp_path, "valid", validation="speakers")
+    tiny_events.make(tmp_path / "shd_train.h5", extra__speaker=np.full(20, 3))
+    with pytest.raises(ValueError, match=r"shd_train.h5 has one speaker only, .*nobody to learn from. Use 'stratified"):
+        datasets.shd(tmp_path, "train", validation="speakers")
+    with pytest.raises(ValueError, match=r"one speaker only"):
+        datasets.folder(tmp_path, "train", units=12, validation="speakers")
+
+
 def test_stratified_validation_takes_the_same_share_of_every_class(root):
     held = {seed: Holdout("stratified", 0.4, seed) for seed in (0, 1)}
     first = datasets.shd(root, "valid", validation=held[0])

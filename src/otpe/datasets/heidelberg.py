@@ -24,8 +24,8 @@ from otpe.datasets.frames import Binning, frames, in_axes, pooled
 Split = Literal["train", "valid", "test"]
 SPLITS = ("train", "valid", "test")
 ENDINGS = (".h5", ".hdf5", ".h5.zip", ".hdf5.zip")
-Kind = Literal["first", "stratified", "none"]
-KINDS = ("first", "stratified", "none")
+Kind = Literal["first", "stratified", "speakers", "none"]
+KINDS = ("first", "stratified", "speakers", "none")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Holdout:
     """Which recordings of the training file are for validation, if there is no file for it.
 
     "first": the first ones of the file, as in the paper. "stratified": the same share of every class, drawn by `seed`.
+    "speakers": all recordings of some speakers, drawn by `seed`, about this share of all recordings. Only this one
+    tells the accuracy on a new speaker.
     """
 
     kind: Kind = "first"
@@ -49,8 +51,8 @@ class Holdout:
         fraction = check.number("fraction", self.fraction, expected, lambda f: 0 < f < 1)
         return Holdout(self.kind, fraction, check.whole("seed", self.seed, 2**32))
 
-    def held(self, labels: np.ndarray) -> np.ndarray:
-        """Return an array that is true for each recording that is held out."""
+    def held(self, labels: np.ndarray, speakers: np.ndarray | None = None, where: str = "The data") -> np.ndarray:
+        """Return an array that is true for each recording that is held out. `where` begins the messages."""
         held = np.zeros(labels.size, bool)
         if self.kind == "first":
             held[: int(self.fraction * labels.size)] = True
@@ -60,7 +62,32 @@ class Holdout:
             for label in np.unique(labels):
                 members = shuffled[labels[shuffled] == label]
                 held[members[: round(self.fraction * members.size)]] = True
+        if self.kind == "speakers":
+            held = self._by_speaker(speakers, where)
         return held
+
+    def _by_speaker(self, speakers: np.ndarray | None, where: str) -> np.ndarray:
+        """Return an array that is true for each recording of some speakers. Together they come close to the share."""
+        if speakers is None:
+            raise ValueError(
+                f"{where} does not tell who speaks: validation='speakers' needs extra/speaker. Use 'stratified' or"
+                " 'first'."
+            )
+        numbers, sizes = np.unique(speakers, return_counts=True)
+        if numbers.size == 1:
+            raise ValueError(
+                f"{where} has one speaker only, so validation='speakers' leaves nobody to learn from. Use 'stratified'"
+                " or 'first'."
+            )
+        wanted, total, chosen = self.fraction * sizes.sum(), 0, []
+        candidates = np.random.RandomState(self.seed).permutation(numbers.size)[:-1]  # the last one is for training
+        for i in candidates:
+            if abs(total + sizes[i] - wanted) < abs(total - wanted):
+                chosen.append(i)
+                total += sizes[i]
+        if not chosen:  # each has more than twice the share
+            chosen = [candidates[sizes[candidates].argmin()]]
+        return np.isin(speakers, numbers[chosen])
 
 
 def shd(
@@ -79,7 +106,8 @@ def shd(
       bins: the number of time steps, each a count of spikes (in the paper: 50), over the duration of each recording; or
         a `Binning`, for time steps of fixed duration, zeros and ones, or pooled units.
       validation: SHD has no file for it. "first" holds out the first tenth of the training file, as in the paper,
-        "stratified" a tenth of every class, "none" nothing. A `Holdout` has the other settings.
+        "stratified" a tenth of every class, "speakers" all recordings of some speakers, about a tenth, "none" nothing.
+        A `Holdout` has the other settings.
       keep_empty: keep recordings without spikes as silence. Without it they raise an error.
       download: fetch the official archive if it is missing. Another file with its name raises an error.
     """
@@ -118,9 +146,10 @@ def folder(
     root, held_out, binning = Path(root), Holdout.of(validation), Binning.of(bins)
     has_valid = _only(root, "valid") is not None
     in_file = "train" if split == "valid" and not has_valid else split
-    data = load(file_of(root, in_file), axes, binning, keep_empty=keep_empty)
+    path = file_of(root, in_file)
+    data = load(path, axes, binning, keep_empty=keep_empty)
     if in_file == "train" and not has_valid:
-        data = _part(data, split, held_out)
+        data = _part(data, split, held_out, path)
     return data.reshape(pooled(axes, binning.pool)).on_device()
 
 
@@ -249,12 +278,12 @@ def _official(
             f" `{command(name, root)}`, or with download=True."
         )
     data = load(path, source.units, binning, keep_empty=keep_empty)
-    return (data if held_out is None or in_file == "test" else _part(data, split, held_out)).on_device()
+    return (data if held_out is None or in_file == "test" else _part(data, split, held_out, path)).on_device()
 
 
-def _part(data: FrameSet, split: str, held_out: Holdout) -> FrameSet:
-    """Return the recordings of the training file that belong to this split."""
-    held = held_out.held(data.labels)
+def _part(data: FrameSet, split: str, held_out: Holdout, path: Path) -> FrameSet:
+    """Return the recordings of the training file, which has this path, that belong to this split."""
+    held = held_out.held(data.labels, data.speakers, str(path))
     chosen = held if split == "valid" else ~held
     if not chosen.any():
         raise ValueError(

@@ -84,8 +84,9 @@ class DataSettings(Nested):
     """1 for any number of spikes in a time step, instead of their number."""
     pool: int = 1
     """Join this many neighbouring units into one. With a shape: squares of this size."""
-    validation: Literal["first", "stratified"] = "first"
-    """Validation data from the training file: its first tenth, as in the paper, or a tenth of every class."""
+    validation: Literal["first", "stratified", "speakers"] = "first"
+    """Validation data from the training file: its first tenth, as in the paper; a tenth of every class; or all
+    recordings of some speakers, about a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True)
