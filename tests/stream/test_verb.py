@@ -122,8 +122,8 @@ def test_a_stream_of_randman(out, monkeypatch):
     assert result.place.steps == score.steps == 50
     changing = config("r-randman", out.parent / "other", **options, steps=50, changes=("swap@21:0,1", "shift@60:2"))
     run(changing)
-    (told,) = finder.search([changing.out])
-    assert [(mark.x, mark.text) for mark in told.section.figures[0].panels[0].marks] == [(21, "swap")]
+    (entry,) = finder.search([changing.out])
+    assert [(mark.x, mark.text) for mark in entry.section.figures[0].panels[0].marks] == [(21, "swap")]
 
 
 def test_a_frozen_stream_keeps_its_weights(file, out):
