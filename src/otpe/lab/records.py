@@ -19,6 +19,7 @@ class OtherFormatError(contents.ContentError):
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file. Raises ContentError if it is damaged, OtherFormatError for a newer format."""
     with contents.reading(path, "Name another folder."):
         if path.exists() and not path.is_file():
             raise ValueError("no plain file")
@@ -59,10 +60,10 @@ def kind_of(config: Mapping[str, Any]) -> str | None:
 
 
 class Metrics(NamedTuple):
-    """What metrics.jsonl holds."""
+    """The content of metrics.jsonl."""
 
-    lines: list[dict[str, Any]]  # all that are whole
-    damage: str  # a sentence about the others; empty where there are none
+    lines: list[dict[str, Any]]  # all complete lines
+    damage: str  # a sentence about the other lines, or empty
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -70,7 +71,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def checked_metrics(folder: Path) -> Metrics:
-    """A last line without an end is no damage: a kill cuts it short, and its step is measured again."""
+    """Read metrics.jsonl. An unfinished last line is no damage: a kill cut it, and its step is measured again."""
     path, found, damaged = folder / "metrics.jsonl", [], []
     if not path.is_file():
         return Metrics([], f"{path} is missing.")
@@ -90,7 +91,7 @@ def checked_metrics(folder: Path) -> Metrics:
 
 
 def read_training(folder: Path) -> list[dict[str, Any]]:
-    """The lines that a training run has measured, of which others rely on these parts."""
+    """Return the metrics of a training run. Raises ContentError if a line has no loss or accuracy."""
     lines, of_each = read_metrics(folder), list[float | None]
     needs = {"loss": of_each, "valid_accuracy": of_each}
     with contents.reading(folder / "metrics.jsonl", "Name another folder."):

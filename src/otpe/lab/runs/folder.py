@@ -1,4 +1,13 @@
-"""A run that goes on with more steps than it had: the same as if it had had them from the start."""
+"""The run folder: settings, metrics, checkpoints and the result of a run.
+
+config.json          every setting, versions, commit; written first
+metrics.jsonl        one line per evaluation
+checkpoints/         the last few states
+result.json          written last: a run that has it is finished
+
+One process at a time works in a folder and holds its lock. A resumed run must have the settings in config.json. It may
+have more steps: then the result is the same as if it had them from the start.
+"""
 
 import json
 import os
@@ -22,50 +31,14 @@ from otpe.lab.records import FORMAT, KINDS, SINGLE, checked_metrics, kind_of, re
 from otpe.lab.runs import checkpoint, commit, results
 from otpe.lab.settings import FREE, TrainConfig
 
-
-def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """What the folder says of the run, with the larger number of steps where that is the only difference."""
-    had = theirs.get("steps")
-    others = [name for name in mine if name != "steps" and theirs.get(name) != mine[name]]
-    if not (config.resume and isinstance(had, int) and had < config.steps) or others:
-        return theirs
-    if config.schedule != "constant":
-        raise ValueError(
-            f"steps was {had}, now is {config.steps}, but the {config.schedule} schedule reaches its final rate at the"
-            " last step, so a longer run is another run from the start. Train it in another folder. To go on from the"
-            " weights of this one: start."
-        )
-    return {**theirs, "steps": config.steps}
-
-
-def growth_note(config: TrainConfig, had: int) -> list[str]:
-    """What the user should know of a run that had fewer steps: where it differs from a longer one."""
-    if had % config.eval_every == 0:
-        return []
-    return [
-        f"the run had {had:,} steps, and was evaluated at their end. A run of {config.steps:,} steps from the start has"
-        f" no evaluation there, since eval_every is {config.eval_every:,}."
-    ]
-
-
-# --------------------
-# The run folder: what was asked for, what was measured, what came out.
-#
-# config.json          every setting, versions, commit; written first, once
-# metrics.jsonl        a line per evaluation
-# checkpoints/         the state, the last few
-# result.json          written last: a run that has it is finished
-#
-# One process at a time works in a folder: it holds a lock, which the system takes back even from a killed one.
-
-
 RUNS = Path("runs")
 SECONDS = 0.5  # between two writes of metrics
-MOVES = ("device", "platform", "commit")  # what else tells on which machine, and by which source, a run went on
+RESULTS = ("result.json", "compare.json", "section.json")  # one of these is in the folder of a finished run or study
+MACHINE = ("device", "platform", "commit")  # recorded again, with the versions, if they differ when a run is resumed
 
 
 class Resumable(Protocol):
-    """Settings of what works in a folder, and can go on there."""
+    """Settings of work that has a folder and can be resumed in it."""
 
     @property
     def out(self) -> Path | None: ...
@@ -74,16 +47,18 @@ class Resumable(Protocol):
 
 
 Config = TypeVar("Config", bound=Resumable)
-Grown = Callable[[dict[str, Any]], dict[str, Any]]  # what is there, as it would be with the steps asked for now
+Grown = Callable[[dict[str, Any]], dict[str, Any]]  # replaces the stored number of steps by a larger one
 
 
 @dataclass
 class Folder:
+    """An open run folder, with the lock held."""
+
     path: Path
     lock: BaseFileLock
     waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
-    written: float = 0.0  # when lines were, last
-    had: int | None = None  # steps of the run before it was made longer
+    written: float = 0.0  # time of the last write of metrics
+    had: int | None = None  # steps of the run before it got more steps
 
     @property
     def checkpoints(self) -> Path:
@@ -94,48 +69,44 @@ class Folder:
         return results.read(path) if path.exists() else None
 
     def write_result(self, result: dict[str, Any]) -> None:
-        files.write_atomically(self.path / "result.json", json.dumps(result, indent=1) + "\n")
+        _write_json(self.path / "result.json", result)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_metrics(self.path)
 
     def add(self, line: dict[str, Any]) -> None:
-        """One more line of metrics. Where many come in a second, they are written together."""
+        """Add a line of metrics. If many come within a second, they are written together."""
         self.waiting.append(json.dumps(line) + "\n")
         if time.monotonic() - self.written > SECONDS:
             self._write()
 
     def settle(self) -> None:
-        """What was added is on the disk: a checkpoint that is written now may rely on it."""
+        """Write all metrics to the disk, so that a checkpoint may rely on them."""
         self._write(to_disk=True)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        return read_metrics(self.path)
-
     def go_on(self, step: int, measured: bool) -> list[str]:
-        """The run goes on from this step, and measures again what comes after it. Returns what its user should know.
+        """Remove metrics after this step, and record a change of machine or versions. Returns warnings for the user.
 
-        `measured`: whether there must be lines of metrics until this step.
+        `measured`: whether metrics of this step or earlier must exist.
         """
         path, (lines, damage) = self.path / "metrics.jsonl", checked_metrics(self.path)
         text = "".join(json.dumps(line) + "\n" for line in lines if line["step"] <= step)
         if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
-        tell = measured or (damage and path.is_file())
-        notes = [f"{damage} The run goes on after step {step} all the same."] if damage and tell else []
-        return notes + self._note_machine(step)
+        warn = damage and (measured or path.is_file())
+        warnings = [f"{damage} The run goes on after step {step} all the same."] if warn else []
+        return warnings + self._record_machine(step)
 
-    def _note_machine(self, step: int) -> list[str]:
-        """Other versions or another device than before are written down beside the earlier ones."""
+    def _record_machine(self, step: int) -> list[str]:
+        """Add the machine and the versions to config.json if they differ from those before. Returns a warning then."""
         about, now = read_config(self.path), provenance()
         before = [about, *about.get("resumed", [])][-1]
-        changed = [
-            f"{name} is {now['versions'].get(name)}, was {version}"
-            for name, version in before.get("versions", {}).items()
-            if now["versions"].get(name) != version
-        ]
-        changed += [f"{name} is {now[name]}, was {before.get(name)}" for name in MOVES if now[name] != before.get(name)]
+        was = before.get("versions", {}) | {name: before.get(name) for name in MACHINE}
+        current = now["versions"] | {name: now[name] for name in MACHINE}
+        changed = [f"{name} is {current.get(name)}, was {old}" for name, old in was.items() if current.get(name) != old]
         if not changed:
             return []
-        resumed = [*about.get("resumed", []), {"step": step, **now}]
-        files.write_atomically(self.path / "config.json", json.dumps(about | {"resumed": resumed}, indent=1) + "\n")
+        _write_json(self.path / "config.json", about | {"resumed": [*about.get("resumed", []), {"step": step, **now}]})
         return [f"other versions from step {step} on: {'; '.join(changed)}. Numbers may differ in their last digits."]
 
     def close(self) -> None:
@@ -160,14 +131,8 @@ class Folder:
             raise OSError(f"{path} cannot be written: {error.strerror}. Make room, and go on with resume") from None
 
 
-def identity(config: Resumable, free: Sequence[str] = FREE) -> dict[str, Any]:
-    """What makes a run this run and no other, as plain JSON."""
-    return {name: value for name, value in plain(config).items() if name not in free}
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """The settings as JSON has them."""
-    return json.loads(json.dumps(asdict(config), default=str))
+# --------------------
+# Opening a folder.
 
 
 def opened(
@@ -179,9 +144,15 @@ def opened(
     about: Mapping[str, Any] = MappingProxyType({}),
     grown: Grown | None = None,
 ) -> Folder:
-    """The folder of this run, locked: a new one with these names, or the one it was begun in, to be resumed.
+    """Make a new folder for a run, or open the folder of the run to resume. Returns it locked.
 
-    `about`: what else config.json is to say. `grown`: lets a run go on that had fewer steps.
+    Args:
+      config: the settings.
+      names: make up the name of a new folder, if the settings name none.
+      mine: what a resumed run must have in common with the stored one, as plain JSON.
+      kind: the verb that works in the folder.
+      about: more entries for config.json.
+      grown: allows a stored run with fewer steps.
     """
     stem = files.short_name(re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-"))
     if config.out is None and config.resume:
@@ -193,110 +164,19 @@ def opened(
     check_strangers(path, "run")
     lock = locked(path)
     try:
-        _check(path, config, mine, kind, grown)
-        files.remove_partial(path)
         had = None
         if not (path / "config.json").exists():
-            said = {"format": FORMAT, "kind": kind, **plain(config), **mine, **about, **provenance()}
-            files.write_atomically(path / "config.json", json.dumps(said, indent=1) + "\n")
-        elif grown is not None:
-            had = _made_longer(path, mine["steps"])
+            files.remove_partial(path)
+            settings = {"format": FORMAT, "kind": kind, **plain(config), **mine, **about, **provenance()}
+            _write_json(path / "config.json", settings)
+        else:
+            _check(path, config, mine, kind, grown)
+            files.remove_partial(path)
+            had = None if grown is None else _store_steps(path, mine["steps"])
     except BaseException:
         lock.release()
         raise
     return Folder(path, lock, had=had)
-
-
-def _made_longer(path: Path, steps: int) -> int | None:
-    """The run has so many steps from now on: its settings say so, and an earlier result is none. Returns what it had.
-
-    The settings are written first, so that whatever ends the process in between, the next one finishes this.
-    """
-    found, had = read_config(path), None
-    if found["steps"] != steps:
-        had = found["steps"]
-        found |= {"steps": steps, "made_longer": [*found.get("made_longer", []), {"from": had, "to": steps}]}
-        files.write_atomically(path / "config.json", json.dumps(found, indent=1) + "\n")
-    if (path / "result.json").is_file() and read_json(path / "result.json").get("steps", steps) != steps:
-        (path / "result.json").unlink()
-    return had
-
-
-def provenance() -> dict[str, Any]:
-    packages = ("jax", "jaxlib", "optax", "numpy", "safetensors")
-    device = jax.devices()[0]
-    return {
-        "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
-        | {name: metadata.version(name) for name in packages},
-        "commit": commit.of(Path(otpe.__file__).parent),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "device": f"{device.platform}: {device.device_kind}",
-    }
-
-
-def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown: Grown | None) -> None:
-    """Raise FileExistsError if the folder holds another run, or this run and `resume` is not set."""
-    if not (path / "config.json").exists():
-        return
-    theirs = kind_of(read_config(path)) or kind
-    if theirs != kind and not {theirs, kind} <= {*SINGLE}:
-        raise FileExistsError(
-            f"out is {str(path)!r}, which holds {KINDS[theirs]}, not {KINDS[kind]}. Name another folder."
-        )
-    known = read_settings(type(config), path)
-    check_same(str(path), known if grown is None else grown(known), mine)
-    if not config.resume:
-        finished = any((path / name).exists() for name in ("result.json", "compare.json", "section.json"))
-        newest = checkpoint.newest(path / "checkpoints")
-        at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
-        raise FileExistsError(
-            f"out is {str(path)!r}, which holds this very run already, {at}. Say resume to"
-            f" {'see its result' if finished else 'go on with it'}, or name another folder."
-        )
-
-
-def check_strangers(path: Path, what: str) -> None:
-    """A folder that holds other things is refused before even a lock is put there."""
-    others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
-    if others and not (path / "config.json").exists():
-        raise FileExistsError(
-            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no {what}. Name another"
-            " folder."
-        )
-
-
-def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
-    """Refuse a run with other settings, and say which."""
-    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
-    differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
-    if differing:
-        listed = "; ".join(
-            f"{name} was {contents.shown(theirs.get(name))}, now is {contents.shown(mine.get(name))}"
-            for name in differing[:4]
-        )
-        more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
-        raise FileExistsError(
-            f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."
-        )
-
-
-def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
-    """config.json of a run of this kind, and the defaults of settings that are newer than the run."""
-    found, where = read_config(path), path / "config.json"
-    with contents.reading(where, "Name another folder."):
-        contents.typed(found, {name: hint for name, hint in field_types(kind).items() if name in found})
-    return {**plain(kind()), **found}
-
-
-def stored(kind: type[Config], path: Path) -> Config:
-    """The settings of the run in this folder."""
-    if not os.path.exists(path / "config.json"):
-        raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
-    found = read_settings(kind, path)
-    known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind))}
-    known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
-    paths = {name: Path(known[name]) for name in ("root", "start") if known.get(name) is not None}
-    return kind(**{**known, **paths, "out": path, "resume": False})
 
 
 def locked(path: Path) -> BaseFileLock:
@@ -313,3 +193,140 @@ def locked(path: Path) -> BaseFileLock:
             f"out is {str(path)!r}, where another process is at work. Wait for it, or stop it."
         ) from None
     return lock
+
+
+def check_strangers(path: Path, what: str) -> None:
+    """Raise FileExistsError if a folder holds other things. Called before a lock file is put there."""
+    others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+    if others and not (path / "config.json").exists():
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no {what}. Name another"
+            " folder."
+        )
+
+
+def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown: Grown | None) -> None:
+    """Raise FileExistsError if the folder holds another run, or this run and `resume` is not set."""
+    theirs = kind_of(read_config(path)) or kind
+    if theirs != kind and not {theirs, kind} <= {*SINGLE}:
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds {KINDS[theirs]}, not {KINDS[kind]}. Name another folder."
+        )
+    known = read_settings(type(config), path)
+    check_same(str(path), known if grown is None else grown(known), mine)
+    if not config.resume:
+        finished, newest = any((path / name).exists() for name in RESULTS), checkpoint.newest(path / "checkpoints")
+        at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
+        raise FileExistsError(
+            f"out is {str(path)!r}, which holds this very run already, {at}. Say resume to"
+            f" {'see its result' if finished else 'go on with it'}, or name another folder."
+        )
+
+
+def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    """Raise FileExistsError if stored settings differ from those of this run. The message names both."""
+    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
+    differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
+    if differing:
+        listed = "; ".join(
+            f"{name} was {contents.shown(theirs.get(name))}, now is {contents.shown(mine.get(name))}"
+            for name in differing[:4]
+        )
+        more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
+        raise FileExistsError(
+            f"{where} belongs to a run with other settings: {listed}{more}. Use the same ones, or another folder."
+        )
+
+
+# --------------------
+# A run that gets more steps than it had.
+
+
+def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored settings, with the new number of steps if it is larger and the only difference."""
+    had = theirs.get("steps")
+    others = [name for name in mine if name != "steps" and theirs.get(name) != mine[name]]
+    if not (config.resume and isinstance(had, int) and had < config.steps) or others:
+        return theirs
+    if config.schedule != "constant":
+        raise ValueError(
+            f"steps was {had}, now is {config.steps}, but the {config.schedule} schedule reaches its final rate at the"
+            " last step, so a longer run is another run from the start. Train it in another folder. To go on from the"
+            " weights of this one: start."
+        )
+    return {**theirs, "steps": config.steps}
+
+
+def _store_steps(path: Path, steps: int) -> int | None:
+    """Store a larger number of steps and remove the earlier result. Returns the earlier number of steps, if it differs.
+
+    The settings are written first. If the process ends before the result is removed, the next one removes it.
+    """
+    found, had = read_config(path), None
+    if found["steps"] != steps:
+        had = found["steps"]
+        longer = [*found.get("made_longer", []), {"from": had, "to": steps}]
+        _write_json(path / "config.json", found | {"steps": steps, "made_longer": longer})
+    if (path / "result.json").is_file() and read_json(path / "result.json").get("steps", steps) != steps:
+        (path / "result.json").unlink()
+    return had
+
+
+def growth_note(config: TrainConfig, had: int) -> list[str]:
+    """Return a warning if a run with more steps from the start would have no evaluation after `had` steps."""
+    if had % config.eval_every == 0:
+        return []
+    return [
+        f"the run had {had:,} steps, and was evaluated at their end. A run of {config.steps:,} steps from the start has"
+        f" no evaluation there, since eval_every is {config.eval_every:,}."
+    ]
+
+
+# --------------------
+# Settings as JSON, and from it.
+
+
+def identity(config: Resumable, free: Sequence[str] = FREE) -> dict[str, Any]:
+    """Return the settings that a resumed run must not change, as plain JSON."""
+    return {name: value for name, value in plain(config).items() if name not in free}
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """Return settings as plain JSON."""
+    return json.loads(json.dumps(asdict(config), default=str))
+
+
+def provenance() -> dict[str, Any]:
+    """Return the versions, the commit and the machine, as config.json has them."""
+    packages = ("jax", "jaxlib", "optax", "numpy", "safetensors")
+    device = jax.devices()[0]
+    return {
+        "versions": {"otpe": otpe.__version__, "python": platform.python_version()}
+        | {name: metadata.version(name) for name in packages},
+        "commit": commit.of(Path(otpe.__file__).parent),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
+    """Return config.json with the defaults of settings that are newer than the run. `kind`: the class of settings."""
+    found, where = read_config(path), path / "config.json"
+    with contents.reading(where, "Name another folder."):
+        contents.typed(found, {name: hint for name, hint in field_types(kind).items() if name in found})
+    return {**plain(kind()), **found}
+
+
+def stored(kind: type[Config], path: Path) -> Config:
+    """Return the settings of the run in this folder."""
+    if not os.path.exists(path / "config.json"):
+        raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
+    found = read_settings(kind, path)
+    known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind))}
+    known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    paths = {name: Path(known[name]) for name in ("root", "start") if known.get(name) is not None}
+    return kind(**{**known, **paths, "out": path, "resume": False})
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    files.write_atomically(path, json.dumps(content, indent=1) + "\n")
