@@ -1,4 +1,4 @@
-"""Several rules on the same mini-batches and from the same initial weights."""
+"""`otpe.compare`: several rules on the same mini-batches and from the same initial weights."""
 
 import json
 import re
@@ -41,12 +41,11 @@ def compare(
 ) -> list[Result]:
     """Train by each rule in each mode, and return the results, in the order of the settings.
 
-    `rules` are further ones, which stand behind those of the settings; they may be compositions of your own. `data`,
-    `net`, `loss` and `optimizer` as in `otpe.train`.
+    `rules` are added to those of the settings, and may be compositions of your own. `data`, `net`, `loss` and
+    `optimizer` are as in `otpe.train`.
 
-    The folder has a run folder for each, and table.txt, compare.json, section.json for `otpe report` and, with
-    matplotlib, curves.png. Rules that cannot learn online are left out there, and runs that diverge. Otherwise as
-    `otpe.train`.
+    The folder has a run folder for each rule and mode, table.txt, compare.json, section.json for `otpe report`, and
+    with matplotlib curves.png. Rules that cannot learn online are left out of that mode, and so are runs that diverge.
     """
     check_settings.check_kind(config, CompareConfig)
     config, own = with_own(task.of_own(config, data), data, rules, net, loss, optimizer)
@@ -56,7 +55,7 @@ def compare(
 def with_own(
     config: Any, data: Any, rules: Any, net: Any, loss: LossChoice, optimizer: Any = None
 ) -> tuple[Any, owned.Own]:
-    """Settings with the names of the rules and the loss that are handed over beside them."""
+    """Return the settings with the names of the user's own parts, and these parts."""
     check_settings.check_rule_names("rules", config.rules)
     config, own_rules = owned.with_rules(config, rules)
     config, function = owned.with_loss(config, loss)
@@ -66,17 +65,17 @@ def with_own(
 
 @dataclass
 class Comparison:
-    """A comparison that was found in order. Calling it trains."""
+    """A comparison whose settings are checked and whose folder is open. Call it to train."""
 
     config: CompareConfig
     runs: list[TrainConfig]
     left_out: list[str]
     splits: Splits
     folder: Folder
-    own: owned.Own = owned.NONE  # with these splits as its data
+    own: owned.Own = owned.NONE  # its data are these splits
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     diverged: list[str] = field(default_factory=list)
-    verb: str = "compare"  # that goes on with it
+    verb: str = "compare"  # the command that resumes it
 
     def __call__(self) -> list[Result]:
         try:
@@ -104,7 +103,7 @@ class Comparison:
         files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
         files.write_atomically(path / "table.txt", table(results) + "\n")
         found = self._section(results)
-        if self.verb == "compare":  # another study tells its own
+        if self.verb == "compare":  # another study writes its own section
             files.write_atomically(path / "section.json", content.to_json(found))
         if find_spec("matplotlib"):
             from otpe.lab.report import drawing
@@ -131,7 +130,10 @@ class Comparison:
 
 
 def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, verb: str = "compare") -> Comparison:
-    """Check everything, and make or open the folder. All bad input is told here. `verb`: whose comparison it is."""
+    """Check everything, make or open the folder, and return the comparison. Raises for any bad input.
+
+    `verb`: the command that it is a part of.
+    """
     check_settings.check_kind(config, CompareConfig)
     config = check_settings.plain(config)
     own = owned.going_on(config, own)
@@ -145,15 +147,15 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     check.targets(network, own.loss_of(config), np.zeros(1, int), 1)
     if not _is_begun(config):
         saved_weights.starting_weights(config, own, network)
-    data_is = task.fingerprint(splits, config.seed, config.batch)
-    mine = {**folder.identity(config), "data": data_is, **own.of_study}
+    data_hash = task.fingerprint(splits, config.seed, config.batch)
+    mine = {**folder.identity(config), "data": data_hash, **own.of_study}
     own = replace(own, data=splits)
     opened = folder.opened(config, [config.dataset, verb], mine, kind=verb)
     runs = [_in(opened.path, run) for run in runs]
     try:
         for run in runs:
             if (Path(run.out or "") / "config.json").exists():
-                prepared(run, own).folder.close()  # a damaged one is told now, not when its turn comes
+                prepared(run, own).folder.close()  # so that a damaged run raises now, before any training
     except BaseException:
         opened.close()
         raise
@@ -161,7 +163,7 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
 
 
 def _is_begun(config: CompareConfig) -> bool:
-    """Has every run a checkpoint perhaps, so that what they began with may be gone?"""
+    """Return whether runs may have checkpoints, so that the weights they began with may be gone."""
     return config.resume and config.out is not None and (Path(config.out) / "config.json").exists()
 
 
@@ -171,13 +173,13 @@ def _check_sizes(config: CompareConfig, runs: Sequence[TrainConfig], shape: task
 
 
 def _in(where: Path, run: TrainConfig) -> TrainConfig:
-    """A run of the comparison in this folder, in its own folder there."""
+    """Return the settings of a run with its folder inside the comparison's folder."""
     name = re.sub(r"[^\w.+-]+", "-", f"{run.rule}-{run.mode}").lstrip(".")
     return replace(run, out=where / files.short_name(name))
 
 
 def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[TrainConfig], list[str]]:
-    """The settings of every run, found in order, and what is left out."""
+    """Return the checked settings of every run, and a sentence for each that is left out."""
     for what, given in (("rules", config.rules), ("modes", config.modes)):
         check_settings.check_rule_names(what, given)
     own_names = tuple(rule.name for rule in own.rules)
@@ -207,7 +209,7 @@ def title(config: CompareConfig) -> str:
 
 
 def table(results: list[Result]) -> str:
-    """One line per run: mean ± σ over seeds."""
+    """Return a text table with one line per run: mean ± σ over seeds."""
     header, *rows = _rows(results)
     return tables.as_text(tables.Table(columns=header, rows=rows), left=(0, 1))
 
@@ -222,7 +224,7 @@ def _rows(results: list[Result]) -> list[list[str]]:
 
 
 def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:
-    """The settings of one of the runs. What is for one mode only is left out in the other."""
+    """Return the settings of one run. Settings for the other mode are left at their defaults."""
     shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
     if mode == "online" and config.online_learning_rate is not None:
         shared["learning_rate"] = config.online_learning_rate

@@ -1,11 +1,11 @@
-"""The programs that run on the device: a block of steps with the evaluations that fall into it, and a test.
+"""The programs that run on the device: a block of steps with its evaluations, and a test.
 
-How many strides a block has is an argument of its program, not a part of it. So however a run is cut into blocks, by
-signals, checkpoints or the speed of the machine, every step is computed by the same instructions, and a run that was
-resumed ends with the same bits. A stride is a few steps in a loop whose length is fixed, for which a GPU need not ask
-the host after each one; a run is only ever cut between two of them. On a CPU, which has nobody to ask, it is one step.
+A block is a number of strides, and a stride is a loop of a few steps with a fixed length. The number of strides is an
+argument of the program, not a part of it. So every step is computed by the same instructions, wherever signals,
+checkpoints or the speed of the machine cut a run into blocks, and a resumed run ends with the same bits. Within a
+stride, a GPU need not ask the host after each step. On a CPU a stride is one step.
 
-Evaluations are part of the block: the host would need milliseconds for each, in which a GPU trains on tens of
+Evaluations are part of the block: on the host each would take milliseconds, in which a GPU trains on tens of
 mini-batches.
 """
 
@@ -34,13 +34,13 @@ from otpe.training.interned import Interned
 from otpe.training.optimizer import Schedule
 
 LONGEST_STRIDE = 20
-ROWS = 64  # evaluations that a block has room for
+ROWS = 64  # the largest number of evaluations in a block
 FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their number, which is smaller
 
 
 @dataclass(frozen=True)
 class View:
-    """How a network is looked at: all that an evaluation depends on."""
+    """All that an evaluation depends on."""
 
     net: Network
     readout: losses.Readout
@@ -51,7 +51,7 @@ class View:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How it is trained: all that decides which program is compiled."""
+    """All that decides which training program is compiled."""
 
     view: View
     rule: Rule
@@ -63,17 +63,17 @@ class Recipe:
     stride: int
     traces: TraceChoice
     exam: Exam  # for validation
-    align: tuple[Rule, ...] = ()  # whose gradients are compared with BPTT's at evaluations
+    align: tuple[Rule, ...] = ()  # rules whose gradients are compared with BPTT's at evaluations
 
 
 def longest_stride(common: int) -> int:
-    """For a run whose evaluations and last step all are multiples of this number."""
+    """Return the steps of a stride. All evaluations and the last step are at multiples of `common`."""
     longest = 1 if jax.default_backend() == "cpu" else LONGEST_STRIDE
     return max(n for n in range(1, longest + 1) if common % n == 0)
 
 
 class Best(NamedTuple):
-    """What validated best until now."""
+    """The parameters with the best validation so far."""
 
     accuracy: Array  # [S], −1 before the first validation
     step: Array  # [S]
@@ -81,13 +81,13 @@ class Best(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that a run is; every array but `step` has an axis of S seeds first."""
+    """The state of a run. Every array but `step` has a first axis of S seeds."""
 
-    step: Array  # mini-batches learned from
+    step: Array  # mini-batches so far
     params: Any
     opt_state: Any
     loss: Array  # [S] sum over the steps since the last evaluation
-    last_loss: Array  # [S] the same, until the last evaluation
+    last_loss: Array  # [S] the same sum at the last evaluation
     best: Best
 
 
@@ -101,39 +101,39 @@ class Row(NamedTuple):
     """An evaluation."""
 
     step: Array
-    loss: Array  # [S] of training: sum over the steps since the one before
+    loss: Array  # [S] of training: sum over the steps since the evaluation before
     scores: Scores
-    alignment: dict[str, Alignment]  # at the next mini-batch, each number [S]
+    alignment: dict[str, Alignment]  # on the next mini-batch, each number [S]
 
 
 class Log(NamedTuple):
     """The evaluations of a block."""
 
     filled: Array
-    rows: Row  # with an axis of ROWS first, of which so many are
+    rows: Row  # arrays [ROWS, …]; the first `filled` rows are valid
 
 
 class Networks(NamedTuple):
-    """Those that are trained, S of them; inside a program, one."""
+    """The S networks that are trained. Inside a program, one of them."""
 
-    seed: Array  # [S] of its weights and its mini-batches
-    draw: Array | None = None  # [S] of the manifolds it learns; None: all see the same
+    seed: Array  # [S] of the initial weights and the mini-batches
+    draw: Array | None = None  # [S] number of the manifold draw; None: all networks see the same data
 
     def sees(self, data: Any) -> Dataset:
         return data if self.draw is None else data.on(self.draw)
 
 
 class Numbers(NamedTuple):
-    """Of a run, but not of its program: runs that differ in nothing else share what was compiled."""
+    """Numbers that are arguments of the program: runs that differ only in these share a compiled program."""
 
-    every: Any  # there is an evaluation after so many steps
-    last: Any  # and after this one
+    every: Any  # steps between evaluations
+    last: Any  # the last step, which is evaluated too
     rate: Any  # learning rate
 
 
 @partial(jax.jit, static_argnums=0)
 def start(recipe: Recipe, seeds: Array, given: Any = None) -> State:
-    """Before the first step. `given`: parameters with an axis of S seeds first, in place of random ones."""
+    """Return the state before the first step. `given`: parameters with a first axis of S seeds; None: random."""
 
     def weights(seed: Array) -> Any:
         return recipe.view.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
@@ -147,7 +147,7 @@ def start(recipe: Recipe, seeds: Array, given: Any = None) -> State:
 def advance(
     recipe: Recipe, train: Dataset, valid: Dataset, networks: Networks, state: State, strides: Any, numbers: Numbers
 ) -> tuple[State, Log, Array]:
-    """The state after so many strides, what was measured, and whether the numbers of each seed are still finite [S]."""
+    """Return the state after a number of strides, the evaluations, and whether all numbers of a seed are finite [S]."""
     count = len(networks.seed)
 
     def step(_: Any, state: State) -> State:
@@ -158,12 +158,12 @@ def advance(
         params, opt_state, loss = each_network(count, one)(networks, state.params, state.opt_state)
         return state._replace(step=state.step + 1, params=params, opt_state=opt_state, loss=state.loss + loss)
 
-    def look(state: State) -> tuple[State, Row]:
+    def measure(state: State) -> tuple[State, Row]:
         validated, scores = _validated(recipe, valid, networks, state)
         return validated, Row(state.step, state.loss, scores, _aligned(recipe, train, networks, state))
 
     def evaluate(state: State, log: Log) -> tuple[State, Log]:
-        validated, row = look(state)
+        validated, row = measure(state)
         rows = jax.tree.map(lambda rows, one: rows.at[log.filled].set(one), log.rows, row)
         return validated, Log(log.filled + 1, rows)
 
@@ -173,7 +173,7 @@ def advance(
         due = (state.step % numbers.every == 0) | (state.step == numbers.last)
         return jax.lax.cond(due, evaluate, lambda *same: same, state, log)
 
-    state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(jax.eval_shape(look, state)[1])))
+    state, log = jax.lax.fori_loop(0, strides, stride, (state, _blank(jax.eval_shape(measure, state)[1])))
     sound = [jnp.isfinite(leaf).reshape(count, -1).all(1) for leaf in jax.tree.leaves((state.params, state.loss))]
     return state, log, jnp.stack(sound).all(0)
 
@@ -183,7 +183,7 @@ def _blank(row: Row) -> Log:
 
 
 def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> tuple[State, Scores]:
-    """The state with the best until now, whose sum of losses starts anew, and the scores."""
+    """Return the scores, and the state with the best parameters updated and the sum of losses reset."""
     scores = _scores(recipe.view, recipe.exam, data, networks, state.params, recipe.exam.batches)
     better = scores.accuracy > state.best.accuracy
 
@@ -196,7 +196,7 @@ def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) 
 
 
 def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> dict[str, Alignment]:
-    """How the rules' gradients on the next mini-batch lie to BPTT's."""
+    """The alignment of the rules' gradients with BPTT's, on the next mini-batch."""
     if not recipe.align:
         return {}
     view = recipe.view
@@ -212,14 +212,14 @@ def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) ->
 
 @partial(jax.jit, static_argnums=(0, 1))
 def examine(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
-    """The scores of these parameters, over the first so many mini-batches of the exam."""
+    """Return the scores of these parameters over the first `batches` mini-batches of the exam."""
     return _scores(view, exam, data, networks, params, batches)
 
 
 def _learn(
     recipe: Recipe, batch: SpikeBatch, params: Any, opt_state: Any, step: Array, rate: Any
 ) -> tuple[Any, Any, Array]:
-    """One mini-batch: new parameters, new optimizer state, mean loss."""
+    """Learn from one mini-batch. Returns new parameters, new optimizer state, mean loss."""
     if recipe.schedule is not None:
         opt_state = opt_state._replace(rate=rate * recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
@@ -237,12 +237,12 @@ def _learn(
 
 
 def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
-    """Means over the exam: loss as the rule sees it, accuracy by spike count with silence as wrong, and rates."""
+    """Means over the exam: the rule's loss, accuracy by spike count (silence is wrong), and spike rates."""
 
     def one(network: Networks, params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
             batch, counts = exam_batch(exam, network.sees(data), i)
-            own = counts if batch.lengths is None else counts & batch.mask  # [T, B]: whose time is it?
+            own = counts if batch.lengths is None else counts & batch.mask  # [T, B] steps of real samples
             spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
             weight = own.astype(spikes[-1].dtype)
             loss = losses.of_outputs(view.net, view.loss, view.readout, spikes, batch.labels, weight)
@@ -259,7 +259,7 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
 
 
 def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
-    """Mini-batch i, and which of its samples count [T, B]: the last one may repeat some to be full."""
+    """Return mini-batch i and which of its samples count [T, B]. The last one repeats samples to be full."""
     if isinstance(data, FrameSet):
         which = i * exam.size + jnp.arange(exam.size)
         batch, counts = data.take(jnp.minimum(which, len(data) - 1)), which < len(data)
@@ -269,7 +269,7 @@ def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
 
 
 def each_network(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:
-    """`one` for every seed side by side. A single one is spared what an axis of length 1 costs a GPU, a tenth."""
+    """Return `one` mapped over the seeds. For one seed without vmap, which costs a GPU a tenth of its speed."""
     if seeds > 1:
         return jax.vmap(one)
     return lambda *trees: jax.tree.map(lambda x: x[None], one(*jax.tree.map(lambda x: x[0], trees)))
