@@ -39,8 +39,8 @@ def job(monkeypatch):
                 return lambda _: lambda: function() or 0
             return real(where)
 
-        real = cli._load
-        monkeypatch.setattr(cli, "_load", loaded)
+        real = cli.load
+        monkeypatch.setattr(cli, "load", loaded)
         return ["data", "t-randman"]
 
     return make
@@ -123,8 +123,8 @@ def job():
         time.sleep(60)
     print("never", flush=True)
 
-real = cli._load
-cli._load = lambda where: (lambda _: job) if where.endswith(":prepare") else real(where)
+real = cli.load
+cli.load = lambda where: (lambda _: job) if where.endswith(":prepare") else real(where)
 sys.argv = ["otpe", "data", "t-randman"]
 raise SystemExit(cli.main())
 """
