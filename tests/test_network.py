@@ -107,3 +107,24 @@ def test_prediction_is_the_most_spikes_and_silence_is_wrong():
     spikes = jnp.asarray(spikes)
     np.testing.assert_array_equal(otpe.predict(spikes), [1, 0, -1])
     assert otpe.accuracy(spikes, jnp.array([1, 1, 0])) == pytest.approx(1 / 3)
+
+
+def test_repr_is_one_short_line():
+    assert repr(otpe.dense([700, 512, 20])) == "Network(700 → dense LIF 512 → dense LIF 20)"
+    convolutional = otpe.network(
+        (2, 34, 34),
+        [
+            (otpe.layers.conv(16, 5, stride=2, padding=0), otpe.LIF(otpe.Uniform(0.8, 0.9))),
+            (otpe.layers.avg_pool(2) >> otpe.layers.conv(8, 3), otpe.CubaLIF(0.9, current_leak=0.8)),
+            (otpe.layers.flatten() >> otpe.layers.dense(10), otpe.LeakyIntegrator(0.9)),
+        ],
+    )
+    expected = "Network(2×34×34 → conv LIF 16×15×15 → conv CubaLIF 8×5×5 → dense LeakyIntegrator 10)"
+    assert repr(convolutional) == expected
+    deep = repr(otpe.dense([700] * 40 + [20], leak=[0.9] * 40))
+    assert len(deep) <= 100
+    assert deep.startswith("Network(700 → dense LIF 700 →")
+    assert deep.endswith("→ … 36 more … → dense LIF 20)")
+    per_neuron = otpe.dense([4, 3, 2], leak=[np.full(3, 0.9), np.full(2, 0.8)])
+    assert repr(per_neuron) == "Network(4 → dense LIF 3 → dense LIF 2)", "no arrays"
+    assert repr(per_neuron) != str(per_neuron)

@@ -133,6 +133,10 @@ class Network:
         state, outputs = one_step(self, params, state, s)
         return state, outputs[-1]
 
+    def __repr__(self) -> str:
+        """One line: the input shape, then the map, output shape and neurons of each layer."""
+        return summary.line(self)
+
     def __str__(self) -> str:
         """A table of layers, shapes, parameters and bytes of traces."""
         return summary.table(self)

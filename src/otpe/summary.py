@@ -1,4 +1,4 @@
-"""The table that `print(net)` shows."""
+"""A network as text: the table that `print(net)` shows, and the line that `repr(net)` returns."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from otpe.networks import Network
 
 
+LINE = 100  # characters
 CAPTION = "Traces: bytes per sample in float32, per input as OTTT keeps them, per weight as OSTL does."
 
 
@@ -29,12 +30,38 @@ def table(net: "Network") -> str:
         (parameters(layer) + _trained_numbers(layer, neuron), *_trace_bytes(layer, neuron)) for layer, neuron in pairs
     ]
     rows = [
-        (str(i), description(layer), _neurons(neuron), "×".join(map(str, layer.out_shape)), *map(_shown, number))
+        (str(i), description(layer), _neurons(neuron), _axes(layer.out_shape), *map(_shown, number))
         for i, (layer, neuron, number) in enumerate(zip(net.layers, net.neurons, numbers, strict=True))
     ]
     totals = [sum(n for n in column if n is not None) for column in zip(*numbers, strict=True)]
     table = tables.Table(columns=header, rows=[*rows, ("", "total", "", "", *map(_shown, totals))])
     return f"{tables.as_text(table, left=(0, 1, 2, 3))}\n{CAPTION}"
+
+
+def line(net: "Network") -> str:
+    """Return one line of about 100 characters at most, such as "Network(700 → dense LIF 128 → dense LIF 20)"."""
+    steps = [
+        f"{_kind(layer)} {type(neuron).__name__} {_axes(layer.out_shape)}"
+        for layer, neuron in zip(net.layers, net.neurons, strict=True)
+    ]
+    first, last, left_out = steps[:-1], steps[-1:], 0
+    while True:
+        gap = [f"… {left_out} more …"] if left_out else []
+        text = f"Network({' → '.join([_axes(net.in_shape), *first, *gap, *last])})"
+        if len(text) <= LINE or not first:
+            return text
+        first, left_out = first[:-1], left_out + 1
+
+
+def _kind(layer: Any) -> str:
+    """Return the name of a map without its sizes, such as "conv". A composition has the name of its largest map."""
+    parts = getattr(layer, "parts", (layer,))
+    largest = max(parts, key=parameters) if len(parts) > 1 else parts[0]
+    return type(largest).__name__.removesuffix("Layer").lower() or type(largest).__name__
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
 
 
 def _trained_numbers(layer: Any, neuron: Any) -> int:

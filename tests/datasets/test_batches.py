@@ -112,6 +112,24 @@ def test_a_batch_unpacks_into_two(numbered):
     assert (numbered.steps, numbered.units, numbered.names) == (4, 3, ("0", "1", "2", "3", "4"))
 
 
+def test_a_dataset_is_one_line_of_text(numbered):
+    grid = datasets.from_arrays(np.ones((50, 1234, 2, 3, 4), np.uint8), np.arange(1234) % 20)
+    randman = datasets.randman(classes=2, units=3, dims=1, alpha=3.0, standardize="fixed")
+    texts = {
+        repr(numbered): "FrameSet(22 recordings, 4 steps, shape (3,), 5 classes)",
+        repr(grid): "FrameSet(1,234 recordings, 50 steps, shape (2, 3, 4), 20 classes)",
+        repr(randman): "Randman('time', 2 classes, 3 units, 1 dims, 50 steps, standardize='fixed')",
+        repr(datasets.moving_shapes()): (
+            "MovingShapes(label='direction', size=34, steps=50, noise=0.001, speed=(0.25, 1.0))"
+        ),
+    }
+    assert texts == {text: text for text in texts.values()}
+    assert all(len(text) <= 100 for text in texts.values())
+    for data in (numbered, randman):  # JAX puts other things into the fields
+        assert type(data).__name__ in repr(jax.tree.map(lambda _: None, data))
+    jax.jit(lambda data: repr(data) and data.batch(0, 0, 2).labels)(numbered)
+
+
 def test_short_recordings_are_padded_and_masked():
     data = datasets.from_arrays(np.ones((4, 3, 2)), [0, 1, 0], lengths=[4, 1, 2])
     batch = data.take([1, 2])

@@ -96,6 +96,8 @@ def test_user_parts_are_described_equally_in_every_process():
     net = otpe.dense([3, 2], surrogate=lambda d: jnp.exp(-jnp.abs(d)))
     assert "<lambda>" in describe(net)
     assert " at 0x" not in describe(net)
+    assert describe(net).startswith("Network(layers=(DenseLayer(n_in="), "as in folders of earlier versions"
+    assert "threshold=" in describe(net), "a run must not go on with a network of another threshold"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden"])

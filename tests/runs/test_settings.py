@@ -1,10 +1,12 @@
 """Error messages of `otpe train` and `otpe.train` for invalid settings."""
 
+import json
 import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ import otpe
 from otpe import cli, networks
 from otpe.datasets import SpikeBatch, from_arrays
 from otpe.lab import settings
+from otpe.lab.report import sections
 from otpe.lab.runs import check_settings
 
 SMALL = arguments(TINY)  # for messages that need the data
@@ -275,3 +278,24 @@ assert "jax" not in sys.modules
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "--learning-rate" in output
     assert "--online-learning-rate" in output
+
+
+def test_a_folder_of_recordings_gives_its_name_to_runs_and_titles(tmp_path, monkeypatch):
+    root = tmp_path / "data" / "my-digits"
+    root.mkdir(parents=True)
+    for i, split in enumerate(("train", "valid", "test")):
+        tiny_events.make(root / f"{split}.h5", recordings=8, seed=i)
+    monkeypatch.chdir(tmp_path)
+    config = otpe.TrainConfig(
+        dataset="folder", root=Path("data/my-digits"), units=12, bins=5, hidden=(4,), batch=4, steps=2, eval_every=1
+    )
+    result = otpe.train(config)
+    assert result.folder == Path("runs/my-digits-otpe-offline-001")
+    assert result.dataset == "folder"
+    about, written = (json.loads((result.folder / f"{name}.json").read_text()) for name in ("config", "result"))
+    title = sections.of_run("run", about, written, result.metrics).title
+    assert title.endswith("on my-digits")
+    assert str(otpe.evaluate(result)).startswith(f"{result.folder} on my-digits, test")
+    assert otpe.TrainConfig(dataset="folder", root=root / "..").data_name == "data"
+    assert otpe.TrainConfig(dataset="folder").data_name == "folder"
+    assert otpe.TrainConfig(dataset="shd", root=root).data_name == "shd"

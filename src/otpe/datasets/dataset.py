@@ -146,6 +146,14 @@ class FrameSet:
     def __len__(self) -> int:
         return len(self.frames)
 
+    def __repr__(self) -> str:
+        """One line without arrays."""
+        shape = getattr(self.frames, "shape", ())
+        if len(shape) < 3:  # inside functions of jax.tree, fields may hold anything
+            return f"FrameSet({type(self.frames).__name__})"
+        recordings, steps, *axes = shape
+        return f"FrameSet({recordings:,} recordings, {steps} steps, shape {tuple(axes)}, {len(self.names)} classes)"
+
     @property
     def steps(self) -> int:
         return self.frames.shape[1]

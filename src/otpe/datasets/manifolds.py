@@ -144,6 +144,18 @@ class Randman:
     high: Array  # [draws · classes, units] their maximum
     first: Array  # the first manifold of the draw that is used
 
+    def __repr__(self) -> str:
+        """One line without arrays."""
+        shape = getattr(self.tables, "shape", ())
+        if len(shape) != 4:  # inside functions of jax.tree, fields may hold anything
+            return f"Randman({self.encoding!r}, {type(self.tables).__name__})"
+        manifolds, dims, _, units = shape
+        draws = f", {manifolds // self.classes} draws" * (manifolds > self.classes)
+        return (
+            f"Randman({self.encoding!r}, {self.classes} classes, {units} units, {dims} dims, {self.steps} steps,"
+            f" standardize={self.standardize!r}{draws})"
+        )
+
     @property
     def shape(self) -> tuple[int]:
         return (self.units,)

@@ -4,6 +4,7 @@
 `nested_settings.py` explains groups. This module does not import jax.
 """
 
+import os
 from dataclasses import InitVar, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -87,6 +88,18 @@ class DataSettings(Nested):
     validation: Literal["first", "stratified", "speakers"] = "first"
     """Validation data from the training file: its first tenth, as in the paper; a tenth of every class; or all
     recordings of some speakers, about a tenth."""
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data in titles and run folders: that of the folder, if the dataset is any folder."""
+        return data_name(self.dataset, self.root)
+
+
+def data_name(dataset: str, root: str | Path | None) -> str:
+    """Return the name of the folder for the dataset "folder", and else that of the dataset."""
+    if dataset != "folder" or root is None:
+        return dataset
+    return os.path.basename(os.path.abspath(root)) or dataset
 
 
 @dataclass(frozen=True, kw_only=True)

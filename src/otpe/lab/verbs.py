@@ -66,7 +66,7 @@ def value(args: Sequence[str], option: str) -> str | None:
 def _train(run: train.Run) -> int:
     config, result = run.config, run()
     over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ""
-    print(f"{config.dataset}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
+    print(f"{config.data_name}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
     print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
     print(f"  training loss        {words.mean_text(result.loss)}")

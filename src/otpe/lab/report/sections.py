@@ -12,7 +12,7 @@ from otpe.datasets import registry
 from otpe.lab.report import words
 from otpe.lab.report.content import Figure, Line, Lines, Mark, Section, Table
 from otpe.lab.report.palette import shown
-from otpe.lab.settings import FREE, StreamConfig, TrainConfig
+from otpe.lab.settings import FREE, StreamConfig, TrainConfig, data_name
 
 if TYPE_CHECKING:
     from otpe.stream.prequential import Prequential  # needs jax
@@ -64,7 +64,7 @@ def of_run(
     name: str, config: Mapping[str, Any], result: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, Any]]
 ) -> Section:
     """Return the section of a single run from its config.json, its result.json if it exists, and its metrics."""
-    rule, mode, dataset = config["rule"], config["mode"], config["dataset"]
+    rule, mode, dataset = config["rule"], config["mode"], data_name(config["dataset"], config.get("root"))
     whose = networks(config["seeds"], config.get("draws", 1))
     length = f"{config['steps']:,} mini-batches of {config['batch']}"
     lead = f"{shown(rule)} on {dataset}, {mode}, {length if result else 'not finished'}, {whose}."

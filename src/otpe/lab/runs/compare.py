@@ -117,7 +117,7 @@ class Comparison:
         accuracy = words.mean_text(best.test_accuracy)
         return content.Section(
             name=self.folder.path.name,
-            title=f"{len({result.rule for result in results})} rules on {self.config.dataset}",
+            title=f"{len({result.rule for result in results})} rules on {self.config.data_name}",
             lead=f"{over}. The best in the test: {shown(best.rule)} {best.mode}, {accuracy}.",
             figures=[sections.learning_curves(results, f"While training: {over}.")],
             tables=[content.Table(name="table", caption=tested, columns=columns, rows=rows)],
@@ -150,7 +150,7 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     data_hash = task.fingerprint(splits, config.seed, config.batch)
     mine = {**folder.identity(config), "data": data_hash, **own.of_study}
     own = replace(own, data=splits)
-    opened = folder.opened(config, [config.dataset, verb], mine, kind=verb)
+    opened = folder.opened(config, [config.data_name, verb], mine, kind=verb)
     runs = [_in(opened.path, run) for run in runs]
     try:
         for run in runs:
@@ -205,7 +205,7 @@ def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[Tr
 
 def title(config: CompareConfig) -> str:
     whose = sections.networks(config.seeds, config.draws)
-    return f"{config.dataset}, {config.steps:,} mini-batches of {config.batch}, {whose}"
+    return f"{config.data_name}, {config.steps:,} mini-batches of {config.batch}, {whose}"
 
 
 def table(results: list[Result]) -> str:

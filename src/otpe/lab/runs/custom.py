@@ -156,8 +156,11 @@ def describe(value: Any) -> Any:
     """Return a description of a part, the same in every process: JSON of a network, otherwise text."""
     if isinstance(value, Network):
         described = storage.network_to_json(value)
-        return _text(value) if described is None else described
-    return "an optax optimizer" if hasattr(value, "init") and hasattr(value, "update") else _text(value)
+        if described is not None:
+            return described
+        # repr(net) is short. This text has every setting: two different networks must not have the same one.
+        return _text(f"Network(layers={value.layers!r}, neurons={value.neurons!r})")
+    return "an optax optimizer" if hasattr(value, "init") and hasattr(value, "update") else _text(repr(value))
 
 
 def fingerprint(params: Any) -> str:
@@ -169,5 +172,5 @@ def fingerprint(params: Any) -> str:
     return content.hexdigest()[:16]
 
 
-def _text(value: Any) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # without addresses, which differ in every process
+def _text(description: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", description)  # without addresses, which differ in every process

@@ -230,7 +230,7 @@ def _evaluated(result: Result, config: TrainConfig, data: Dataset, split: str, n
     how = _How(net, config.precision, config.backend, exam)
     confusion = np.asarray(_confusion(how, data, networks, params))
     names = tuple(map(str, data.names)) + tuple(f"output {i}" for i in range(classes, net.classes))
-    return Evaluation(str(result.folder), f"{config.dataset}, {name}", names, confusion)
+    return Evaluation(str(result.folder), f"{config.data_name}, {name}", names, confusion)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     grown = partial(folder.check_growth, config, mine) if may_grow else None
     shape = {"data_shape": list(shape_of(splits.train)), "data_classes": len(splits.train.names)}
     opened = folder.opened(
-        config, [config.dataset, chosen.name, config.mode], mine, kind=kind, about=shape, grown=grown
+        config, [config.data_name, chosen.name, config.mode], mine, kind=kind, about=shape, grown=grown
     )
     try:
         files.make_folder(opened.checkpoints)

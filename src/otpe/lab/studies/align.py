@@ -106,10 +106,10 @@ def write_section(config: AlignConfig, result: Result) -> Section:
     networks = "one network" if config.seeds == 1 else f"mean ± σ over {config.seeds} networks"
     section = Section(
         name="align",
-        title=f"Gradient cosines, {config.dataset}",
+        title=f"Gradient cosines, {config.data_name}",
         lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the next mini-batch,"
         f" along {config.steps:,} mini-batches of training by BPTT; {networks}.",
-        figures=figures(found, f"{config.dataset}."),
+        figures=figures(found, f"{config.data_name}."),
         tables=[table(found)],
         remarks=missing(found),
     )

@@ -139,7 +139,7 @@ class Study:
         options = {name: getattr(config, name) for name in ("grid", "precision", "backend")}
         found = measure(results[0].net, paths, batch, loss=loss, **options)
         files.write_atomically(where / "landscape.npz", npz(found))
-        title, remarks = f"Loss landscape, {config.dataset}", [f"{line}." for line in self.comparison.diverged]
+        title, remarks = f"Loss landscape, {config.data_name}", [f"{line}." for line in self.comparison.diverged]
         written = section(found, name=where.name, title=title, remarks=remarks)
         seconds = sum(result.seconds for result in results)
         return found, study.write_section(written, "landscape", config, seconds, where)

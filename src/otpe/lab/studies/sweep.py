@@ -133,7 +133,7 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
         task.check_shapes(splits, point.run.batch)
         _check_size(config, point, own, splits)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
-    opened = folder.opened(config, [config.dataset, "sweep"], {**mine, **own.of_study}, kind="sweep")
+    opened = folder.opened(config, [config.data_name, "sweep"], {**mine, **own.of_study}, kind="sweep")
     try:
         _store_grid(opened.path, config)
         points, known = [_placed(opened.path, point) for point in points], _known(opened.path)
@@ -263,7 +263,7 @@ def gathered(
             where = [values.index(point["at"][name]) for name, values in axes.items()]
             index = (rules.index(point["rule"]), modes.index(point["mode"]), *where)
             test[index], valid[index] = point["test_accuracy"], point["valid_accuracy"]
-    return SweepResult(axes, rules, modes, test, valid, [*points], left_out, folder, config.dataset)
+    return SweepResult(axes, rules, modes, test, valid, [*points], left_out, folder, config.data_name)
 
 
 # --------------------
