@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the block that is running ends, the state is saved, and the process leaves."""
+"""Ctrl-C, SIGTERM and SIGHUP: the running block ends, the state is saved, and the process exits."""
 
 import _thread
 import os
@@ -13,22 +13,22 @@ from typing import Any, NoReturn
 
 
 class StoppedError(KeyboardInterrupt):
-    """A run that was asked to stop, after it has saved its state."""
+    """A run was asked to stop, and has saved its state."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
-        self.status = 128 + number  # what a process that the signal ended exits with
+        self.status = 128 + number  # the exit status of a process that the signal ends
 
 
 class Wish:
-    """To stop, as soon as a signal has come."""
+    """Whether to stop: `number` is the signal that came."""
 
     number: int | None = None
 
 
 @contextmanager
 def caught() -> Iterator[Wish]:
-    """Signals become a wish; a second one acts as it always does. Only the main thread is told of any."""
+    """Turn the first signal into a wish to stop. A second one acts as usual. Only the main thread gets signals."""
     wish = Wish()
     if threading.current_thread() is not threading.main_thread():
         yield wish
@@ -45,7 +45,7 @@ def caught() -> Iterator[Wish]:
             if isinstance(handler, CtrlC):
                 handler.pressed = True
         restore()
-        with suppress(OSError, RuntimeError):  # nobody reads any more, or something was being printed just now
+        with suppress(OSError, RuntimeError):  # the reader is gone, or the signal interrupted a print
             if sys.stderr is not None:
                 print("\nStopping: this block of steps ends, then the state is saved.", file=sys.stderr, flush=True)
 
@@ -58,20 +58,22 @@ def caught() -> Iterator[Wish]:
 
 
 def _to_save() -> list[int]:
-    """The signals that end a process, but for SIGHUP where nohup has it ignored."""
+    """Return the signals that end a process, without SIGHUP if nohup ignores it."""
     hang_up = getattr(signal, "SIGHUP", None)  # not on Windows
     known = [signal.SIGINT, signal.SIGTERM]
     if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:
         known.append(hang_up)
-    return [number for number in known if signal.getsignal(number) is not None]  # None: a handler that is not Python's
+    return [
+        number for number in known if signal.getsignal(number) is not None
+    ]  # None: a handler that Python did not install
 
 
 class CtrlC:
-    """Ctrl-C in a command. The first one is a KeyboardInterrupt, the second ends the process at once, if it is its own.
+    """Ctrl-C in a command. The first raises KeyboardInterrupt, the second ends the process at once (`ends_process`).
 
-    A KeyboardInterrupt may be lost: modules in C swallow it while they are imported, and Python where it calls back.
-    So while `waiting`, as for imports, it is only remembered, and `check` raises it; where Python has swallowed it, it
-    is raised again; and `pressed` is there to look at in the end.
+    A KeyboardInterrupt can get lost: modules in C swallow it while they are imported, and so does Python in callbacks.
+    So while `waiting`, as during imports, it is only recorded, and `check` raises it later. One that Python swallowed
+    is raised again. At the end of a command, `pressed` says whether there was one.
     """
 
     def __init__(self, *, ends_process: bool) -> None:
@@ -79,13 +81,13 @@ class CtrlC:
         self.pressed = False
         self.raised = False
         self.waiting = False
-        self.over = False  # has the command done its work, so that the process may end at any time?
+        self.over = False  # the command has done its work, so the process may end at any time
         self._again = self._leaving = False
         self._before: Any = None
         self._hook: Any = None
 
     def listen(self) -> None:
-        """From now on, where Ctrl-C is not ignored and nobody else listens."""
+        """Install the handler, unless Ctrl-C is ignored or has another handler."""
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before, self._hook = signal.signal(signal.SIGINT, self), sys.unraisablehook
@@ -97,15 +99,15 @@ class CtrlC:
             sys.unraisablehook, self._before = self._hook, None
 
     def check(self) -> None:
-        """Raise what was pressed while it was waited."""
+        """Stop waiting, and raise KeyboardInterrupt if Ctrl-C was pressed in the meantime."""
         self.waiting = False
         if self.pressed:
             self.raised = True
             raise KeyboardInterrupt
 
     def leave(self, status: int) -> NoReturn:
-        """End the process now. Threads are not waited for: they may compile for minutes, and XLA's abort at an exit."""
-        if not self._leaving:  # else a pipe that nobody reads holds up what is flushed
+        """End the process now, without waiting for threads: they may compile for minutes, or abort at exit (XLA)."""
+        if not self._leaving:  # on the second call do not flush: a pipe that nobody reads would block
             self._leaving = True
             _end_children()
             for stream in (sys.stdout, sys.stderr):
@@ -123,7 +125,7 @@ class CtrlC:
             raise KeyboardInterrupt
 
     def _swallowed(self, found: Any) -> None:
-        """Called where Python cannot raise what a callback has raised."""
+        """Handle an exception that Python cannot raise, since it comes from a callback."""
         if not issubclass(found.exc_type, KeyboardInterrupt):
             self._hook(found)
         elif not self.over:
@@ -132,7 +134,7 @@ class CtrlC:
 
 
 def _end_children() -> None:
-    """Processes that this one has started, where the system lists them. Elsewhere they end when their pipe is gone."""
+    """Kill the processes that this one started, if the system lists them. Elsewhere they end when their pipe closes."""
     for path in glob("/proc/self/task/*/children"):
         with suppress(OSError), open(path) as children:
             for child in children.read().split():

@@ -1,9 +1,7 @@
 """`otpe data`: fetch, verify, summarise and draw a dataset. docs/how-to/look-at-data.md is the manual.
 
-config.py    what to look at; free of jax, so that `otpe data --help` answers at once
-settings.py  do the settings make sense, and go with this dataset?
-sources.py   the files: found, fetched, verified
-reading.py   from the files, or from Randman, to events and counted frames
-summary.py   the numbers      report.py   the text table      pictures.py   rasters and rates
-run.py       the verb
+explore.py     the command
+reading.py     from the settings to events and counted frames: files are found, fetched and verified, samples drawn
+statistics.py  the numbers, as JSON and as a text table
+pictures.py    rasters, rates, frames and maps of pixels
 """

@@ -1,4 +1,4 @@
-"""The verb: settings, files, numbers, pictures."""
+"""The command `otpe data`: read a dataset, and write its numbers, its table and its pictures."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ from otpe.lab.settings import DataConfig
 
 
 def prepare(config: DataConfig) -> Callable[[], int]:
-    """Check the settings, fetch, verify and read the data, and return the job that sums it up."""
+    """Check the settings, fetch, verify and read the data, and return the job that summarises it."""
     config = reading.checked(config)
     files.refuse_file(config.out)
     splits = reading.read(config)

@@ -1,4 +1,7 @@
-"""The pictures of data on a grid of pixels: strips of frames of samples, and mean spikes of each class and pixel."""
+"""The pictures of a dataset: some samples, and the mean spikes of each class.
+
+Samples with one axis of units are rasters. Samples on a grid of pixels are strips of frames.
+"""
 
 import io
 import math
@@ -14,13 +17,13 @@ from otpe.lab.explore.reading import Split
 from otpe.lab.explore.statistics import mean_spikes
 from otpe.lab.report.palette import BLUE, ORANGE
 
-WINDOWS = 8  # pictures of a sample, one behind the other in time
-MOST_CLASSES = 24  # that have a map
-GRID_ACROSS = 8  # maps in a row, at most
+WINDOWS = 8  # pictures of a sample, from its start to its end
+MOST_CLASSES = 24  # the largest number of maps
+GRID_ACROSS = 8  # the largest number of maps in a row
 
 
 def strips(split: Split, captions: dict[int, str], title: str) -> Figure:
-    """A row of pictures for each of these samples: what spiked in each of equal parts of its time."""
+    """Draw a row of pictures for each sample. Each picture shows the spikes of an equal part of its time."""
     windows = min(WINDOWS, split.framed.steps)
     figure = Figure(figsize=(1.6 + 1.05 * windows, 1.0 + 1.05 * len(captions)), layout="constrained")
     panels = figure.subplots(len(captions), windows, squeeze=False)
@@ -37,7 +40,7 @@ def strips(split: Split, captions: dict[int, str], title: str) -> Figure:
 
 
 def in_windows(split: Split, i: int, windows: int) -> np.ndarray:
-    """Spikes of a sample, counted: [windows, channels, height, width]."""
+    """Return the spike counts of a sample: [windows, channels, height, width]."""
     times, units = split.events.recording(i)
     drawn = split.source is None
     first, last = (0.0, float(split.framed.steps)) if drawn or not times.size else (times.min(), times.max())
@@ -47,7 +50,7 @@ def in_windows(split: Split, i: int, windows: int) -> np.ndarray:
 
 
 def colours(counts: np.ndarray) -> np.ndarray:
-    """White where nothing spiked, else the colours of the channels that did: [height, width, 3]."""
+    """Return an image [height, width, 3]: white for no spikes, otherwise the colours of the channels that spiked."""
     shown = (ORANGE, BLUE) if len(counts) == 2 else (BLUE,)
     counts = counts if len(counts) == 2 else counts.sum(0, keepdims=True)
     inks = 1 - np.array([to_rgb(colour) for colour in shown])
@@ -55,7 +58,7 @@ def colours(counts: np.ndarray) -> np.ndarray:
 
 
 def maps(split: Split, names: list[str], title: str) -> Figure:
-    """Mean spikes of each pixel, all channels together: a map for each class."""
+    """Draw a map for each class: the mean spikes of each pixel, summed over channels."""
     shown = min(len(names), MOST_CLASSES)
     pixels = mean_spikes(split.events, split.units).reshape(len(names), *channels(split.shape)).sum(1)[:shown]
     across = min(GRID_ACROSS, math.ceil(shown / math.ceil(shown / GRID_ACROSS)))
@@ -82,22 +85,22 @@ def maps(split: Split, names: list[str], title: str) -> Figure:
 
 
 def channels(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Channels, height and width of a shape with two axes or more."""
+    """Return channels, height and width of a shape with two or more axes."""
     *before, height, width = shape
     return (math.prod(before), height, width)
 
 
 # --------------------
-# The pictures: samples, and mean spikes of each class and unit. Those of a grid of pixels are in `grids.py`.
+# The files, and the pictures of units without a grid: rasters, and mean spikes of each class and unit.
 
 
-ACROSS = 4  # rasters in a row, at most
-LONGEST = 20  # letters of a name
-MOST_NAMES = 60  # classes whose names have room below each other
+ACROSS = 4  # the largest number of rasters in a row
+LONGEST = 20  # letters of a name; longer names are cut
+MOST_NAMES = 60  # with more classes, their names are not written
 
 
 def draw(path: Path, split: Split, found: dict[str, Any], samples: int) -> list[Path]:
-    """Both pictures of one split, beside the JSON file."""
+    """Write both pictures of a split beside the JSON file, and return their paths."""
     if len(split.shape) == 1:
         made = {"rasters": _rasters(split, found, samples), "rates": _rates(split, found)}
     else:
@@ -115,7 +118,7 @@ def draw(path: Path, split: Split, found: dict[str, Any], samples: int) -> list[
 
 
 def chosen(labels: np.ndarray, count: int) -> list[int]:
-    """As many recordings, of as many classes as can be: classes evenly apart, of each the first recordings."""
+    """Return `count` recordings of as many classes as possible: classes at equal distances, the first ones of each."""
     order = np.argsort(labels, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
     if count < len(members):
@@ -137,7 +140,7 @@ def _rasters(split: Split, found: dict[str, Any], samples: int) -> Figure:
     for panel in panels[len(which) :]:
         panel.remove()
     for panel in panels[max(0, len(which) - across) : len(which)]:
-        panel.tick_params(labelbottom=True)  # the lowest of its column, where the last row is not full
+        panel.tick_params(labelbottom=True)  # the lowest of its column, if the last row is not full
     figure.supxlabel({"seconds": "time (s)", "time steps": "time step"}[found["time_unit"]], fontsize="medium")
     figure.supylabel("unit", fontsize="medium")
     figure.suptitle(_title(found, split), fontsize="medium", parse_math=False)

@@ -1,4 +1,4 @@
-"""Do the settings make sense, and do they go with this dataset?"""
+"""Reading a dataset for `otpe data`: check the settings, find the files, read events and count frames."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,7 +55,7 @@ def binning(config: DataConfig) -> Binning:
 
 
 # --------------------
-# The files of a dataset: found in the folder, fetched if that is asked for, verified.
+# The files of a dataset: found in the folder, fetched if `download` is set, verified.
 
 
 ORDER = heidelberg.SPLITS
@@ -64,11 +64,11 @@ ORDER = heidelberg.SPLITS
 class Source(NamedTuple):
     split: str
     path: Path
-    official: bool | None  # bit for bit the archive that its makers published; None where that cannot be told
+    official: bool | None  # bit for bit the archive that its makers published; None if that is unknown
 
 
 def sources(config: DataConfig) -> list[Source]:
-    """Every file of the dataset, in the order of the splits."""
+    """Return every file of the dataset, in the order of the splits."""
     root = data_root(config)
     if config.name == "folder":
         return [Source(split, path, None) for split, path in _of_folder(root).items()]
@@ -83,7 +83,7 @@ def sources(config: DataConfig) -> list[Source]:
 
 
 def _find(config: DataConfig, root: Path, split: str) -> Path | None:
-    """The archive alone where it is to be verified: only its md5 is known."""
+    """Return the file of a split. To verify, it must be the archive: only its md5 is known."""
     if config.verify:
         path = root / download.archive(config.name, split)
         return path if path.is_file() else None
@@ -126,7 +126,7 @@ def _verified(config: DataConfig, split: str, path: Path) -> Source:
 
 
 def _of_folder(root: Path) -> dict[str, Path]:
-    """Every file by the name of its split, or by its own where that is none."""
+    """Return every file by the name of its split, or by its own name if it names no split."""
     paths = heidelberg.files_of(root)
     if not paths:
         no_folder = "" if root.is_dir() else " (there is no such folder)"
@@ -140,22 +140,22 @@ def _of_folder(root: Path) -> dict[str, Path]:
 
 
 # --------------------
-# From the files, or from samples that are drawn, to events and counted frames.
+# Events and counted frames, of files or of drawn samples.
 
 
-BATCHES, BATCH = 10, 100  # of samples that are drawn
+BATCHES, BATCH = 10, 100  # mini-batches of drawn samples, and their size
 
 
 class Framed(NamedTuple):
-    """What the frames of a split hold, counted."""
+    """Counts over the frames of a split."""
 
     steps: int
     shape: tuple[int, ...]
-    lengths: np.ndarray | None  # [recordings] time steps, where they differ
+    lengths: np.ndarray | None  # [recordings] time steps, if they differ
     nonzero: int
     total: int
     largest: int
-    left_out: int  # spikes behind the last time step
+    left_out: int  # spikes after the last time step
 
     @property
     def units(self) -> int:
@@ -165,8 +165,8 @@ class Framed(NamedTuple):
 class Split(NamedTuple):
     name: str
     source: Source | None
-    events: Events  # of what is drawn: the times are time steps
-    shape: tuple[int, ...]  # of the units in the events, before pooling
+    events: Events  # for drawn samples, times are time steps
+    shape: tuple[int, ...]  # shape of the units in the events, before pooling
     framed: Framed
 
     @property
@@ -175,7 +175,7 @@ class Split(NamedTuple):
 
 
 def read(config: DataConfig) -> list[Split]:
-    """Everything there is to summarise. Whatever is wrong with a file becomes a sentence here."""
+    """Read all splits. Raises with a sentence for anything that is wrong with a file."""
     if registry.is_drawn(config.name):
         return [_drawn(config)]
     return [_read(source, config) for source in sources(config)]
@@ -190,7 +190,7 @@ def _read(source: Source, config: DataConfig) -> Split:
 
 
 def _framed(events: Events, shape: int | Sequence[int], binning: Binning, where: str) -> Framed:
-    """Frames are made to be counted, and let go: at dt=0.001 all of SHD's would take 8 GB."""
+    """Count the frames block by block: at dt=0.001 all frames of SHD would take 8 GB."""
     lie = grid(events, shape, binning, where)
     nonzero = kept = largest = 0
     for _, counts in blocks(events, lie, replace(binning, binary=False)):
@@ -219,7 +219,7 @@ def _dataset(config: DataConfig) -> Any:
 
 
 def _spikes(data: Any, seed: int, step: int) -> tuple[np.ndarray, ...]:
-    """Of one mini-batch: times and units of its spikes, which are ones, how many each sample has, and labels."""
+    """Return times and units of the spikes of a mini-batch, the number of spikes of each sample, and the labels."""
     batch = data.batch(seed, step, BATCH)
     spikes = np.asarray(batch.spikes).reshape(data.steps, BATCH, -1)
     of, times, units = np.nonzero(np.moveaxis(spikes, 1, 0))

@@ -1,4 +1,4 @@
-"""The numbers of a dataset, ready for JSON."""
+"""The numbers of a dataset, as JSON and as a text table."""
 
 import platform
 import time
@@ -20,7 +20,7 @@ from otpe.lab.explore.reading import BATCH, BATCHES, Framed, Split
 from otpe.lab.settings import DataConfig
 from otpe.tables import Table, as_text
 
-AT_ONCE = 1024  # recordings
+AT_ONCE = 1024  # recordings that are counted together
 
 
 def summary(config: DataConfig, splits: Sequence[Split]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def summary(config: DataConfig, splits: Sequence[Split]) -> dict[str, Any]:
 
 
 def title(config: DataConfig, splits: Sequence[Split]) -> str:
-    """What stands above tables and pictures; what is not the original, or may not be, says so there."""
+    """Return the title of tables and pictures. It says so if the files are not the official ones, or may not be."""
     if config.name == "folder":
         return reading.data_root(config).name or str(reading.data_root(config))
     entry = registry.DATASETS[config.name]
@@ -51,7 +51,7 @@ def title(config: DataConfig, splits: Sequence[Split]) -> str:
 
 
 def about(config: DataConfig) -> str:
-    """Where it comes from, and how it became frames."""
+    """Return where the data come from, and how frames are made of them."""
     uses = registry.DATASETS[config.name].uses
     if "standardize" in uses:
         by = {"batch": "the extremes of each mini-batch, as the authors do", "fixed": "fixed extremes"}
@@ -118,19 +118,19 @@ def spread(values: np.ndarray) -> dict[str, float]:
 
 
 def durations(events: Events) -> np.ndarray:
-    """From the first to the last spike of each recording."""
+    """Return the time from the first to the last spike of each recording."""
     first, last = map(seconds, events.ends())
     return last - first
 
 
 def check_size(split: Split) -> None:
-    """Do the means of every class and unit fit into memory?"""
+    """Raise ValueError if the means of every class and unit do not fit into memory."""
     given = {"units": split.units, "classes": len(split.events.names)}
     memory.check_fits("the means of each unit in each class", 16 * prod(given.values()), given, memory.host())
 
 
 def mean_spikes(events: Events, units: int) -> np.ndarray:
-    """Per recording of each class, from each unit: [classes, units], NaN for classes without recordings."""
+    """Return the mean spikes per recording [classes, units]. NaN for classes without recordings."""
     classes = len(events.names)
     total = np.zeros(classes * units)
     for first in range(0, len(events), AT_ONCE):
@@ -144,10 +144,10 @@ def mean_spikes(events: Events, units: int) -> np.ndarray:
 
 
 # --------------------
-# The summary as text: a column for each split.
+# The summary as text, with a column for each split.
 
 
-AXES = {1: "N", 3: "C, H, W"}  # of a time step, by how many there are
+AXES = {1: "N", 3: "C, H, W"}  # names of the axes of a time step, by their number
 OFFICIAL = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -169,7 +169,7 @@ def _numbers(found: dict[str, Any]) -> str:
 
 
 def _cells(split: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
-    """What the rows say of one split; empty where there is nothing to say."""
+    """The cells of one split, by the name of the row. Empty if there is nothing to write."""
     frames, recorded = split["frames"], split["file"] is not None
     per_class = [each["recordings"] for each in split["classes"]]
     steps = frames["steps_per_recording"]
@@ -193,7 +193,7 @@ def _cells(split: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
 
 
 def _classes(splits: list[dict[str, Any]]) -> str:
-    """Recordings of each class. Splits may name theirs differently, then each has a table of its own."""
+    """The recordings of each class. If the splits name classes differently, each split has its own table."""
     together = len({tuple(each["name"] for each in split["classes"]) for split in splits}) == 1
     groups = [splits] if together else [[split] for split in splits]
     return "\n\n".join(_class_table(group) for group in groups)
@@ -209,7 +209,7 @@ def _class_table(splits: list[dict[str, Any]]) -> str:
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
-    """What is not official, or may not be, is never to be taken for the original."""
+    """The warnings about files that are not official, or may not be."""
     if not _has_archives(found):
         return []
     name, said = found["config"]["name"].upper(), []

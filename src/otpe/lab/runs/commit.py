@@ -13,11 +13,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-DEEPEST = 5  # names that lead to other names
+DEEPEST = 5  # the longest chain of symbolic references
 
 
 def of(source: Path) -> str | None:
-    """Its commit, with a + where files were changed, removed or added since; None where it is in no commit."""
+    """Return the commit of a folder, with a + if files were changed, removed or added. None if it is in no commit."""
     source = source.resolve()
     try:
         root = next((folder for folder in (source, *source.parents) if (folder / ".git").exists()), None)
@@ -32,7 +32,7 @@ def of(source: Path) -> str | None:
 
 
 def _folders(git: Path) -> tuple[Path, Path]:
-    """Where HEAD is, and where objects and branches are: not the same in a worktree."""
+    """Return the folder with HEAD and the one with objects and branches. In a worktree they differ."""
     own = git if git.is_dir() else git.parent / _text(git).removeprefix("gitdir: ")
     return own, own / _text(own / "commondir") if (own / "commondir").exists() else own
 
@@ -56,11 +56,11 @@ def _packed(shared: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_text().strip() if path.is_file() else ""  # a named pipe would make us wait
+    return path.read_text().strip() if path.is_file() else ""  # reading a named pipe would block
 
 
 def _files(objects: Path, commit: str, place: Path) -> dict[str, str]:
-    """The hash of every file that the commit has in this folder."""
+    """Return the hash of every file that the commit has in this folder."""
     where = "" if place == Path() else place.as_posix()
     with tempfile.TemporaryDirectory(prefix="otpe-git-") as empty:
         for name in ("objects", "refs"):
@@ -76,13 +76,13 @@ def _files(objects: Path, commit: str, place: Path) -> dict[str, str]:
 
 
 def _changed(source: Path, files: dict[str, str]) -> bool:
-    """Is a file another one than in the commit, or gone, or is there source that it does not have?"""
+    """Return whether a file differs from the commit, is missing, or is a source file that the commit does not have."""
     there = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
     return bool(there - files.keys()) or any(not _is(source / name, wanted) for name, wanted in files.items())
 
 
 def _is(path: Path, wanted: str) -> bool:
-    """Is this the content of that hash? Line ends may be those of Windows, as git checks files out there."""
+    """Return whether the file has this hash. Its line ends may be those of Windows, where git may change them."""
     content = path.read_bytes() if path.is_file() else None
     return content is not None and wanted in (_hash(content), _hash(content.replace(b"\r\n", b"\n")))
 
