@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import os
 import threading
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,31 @@ def test_any_folder_in_shd_layout_is_read(tmp_path):
     tiny_events.make(tmp_path / "fish-v1.0-test.h5")
     with pytest.raises(ValueError, match=r"holds 2 files for test: birds_test.h5.zip, fish-v1.0-test.h5. Expected one"):
         load("test")
+
+
+@pytest.mark.parametrize("verb", ["folder", "shd"])
+def test_archives_are_found_whatever_their_name(verb, tmp_path):
+    for split in ("train", "test"):
+        packed = tiny_events.zipped(tiny_events.make(tmp_path / f"shd_{split}.h5"))
+        packed.rename(tmp_path / f"shd_{split}.zip")
+    more = {"units": 700} if verb == "folder" else {}
+    read = lambda split: getattr(datasets, verb)(tmp_path, split, 10, **more)  # noqa: E731
+    with zipfile.ZipFile(tmp_path / "notes_train.zip", "w") as other:
+        other.writestr("notes.txt", "no recordings")
+    (tmp_path / "broken_test.zip").write_bytes(b"no archive")
+    assert [len(read(split)) for split in ("train", "valid", "test")] == [18, 2, 20]
+    tiny_events.zipped(tiny_events.make(tmp_path / "shd_train.h5", recordings=9))
+    with pytest.raises(
+        ValueError, match=r"2 archives of shd_train: shd_train.h5.zip, shd_train.zip. Expected one: mov"
+    ):
+        read("train")
+    tiny_events.make(tmp_path / "shd_train.h5", recordings=30)
+    assert len(read("train")) == 27, "an unpacked file comes before archives"
+    if verb == "folder":
+        packed = tiny_events.zipped(tiny_events.make(tmp_path / "birds.h5"))
+        packed.rename(tmp_path / "birds-test.zip")
+        with pytest.raises(ValueError, match=r"holds 2 files for test: birds-test.zip, shd_test.zip. Expected one"):
+            read("test")
 
 
 def test_units_of_a_camera_folder_become_a_grid(root):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import h5py
 import pytest
 from three_recordings import FOLDER, TIMES, UNITS, write
+from tiny_events import zipped as pack
 
 from otpe import cli
 from otpe.datasets import frames as binned
@@ -84,6 +85,16 @@ def test_damaged_files_get_a_sentence_and_nothing_is_written(kind, tmp_path, cap
     assert re.search(message, errors)
     assert "Traceback" not in errors
     assert not out.exists()
+
+
+def test_a_zip_of_any_name_is_a_file_of_the_folder(tmp_path):
+    pack(write(tmp_path / "my_train.h5")).rename(tmp_path / "my_train.zip")
+    found = reading.sources(replace(FOLDER, root=tmp_path))
+    assert [(source.split, source.path.name) for source in found] == [("train", "my_train.zip")]
+    assert len(reading.read(replace(FOLDER, root=tmp_path, bins=2))[0].events) == len(TIMES)
+    pack(write(tmp_path / "my_train.h5"))
+    with pytest.raises(ValueError, match=r"2 archives of my_train: my_train.h5.zip, my_train.zip. Expected one: move"):
+        reading.sources(replace(FOLDER, root=tmp_path))
 
 
 def test_an_error_names_recordings_after_the_first_part_too(tmp_path, monkeypatch):

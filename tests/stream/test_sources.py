@@ -4,6 +4,7 @@ import io
 import itertools
 import os
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import tiny_events
 
 from otpe.datasets import Binning
 from otpe.datasets.heidelberg import load
-from otpe.stream.sources import iterate, lines, recordings
+from otpe.lab.settings import StreamConfig
+from otpe.stream.sources import iterate, lines, open_source, recordings, source_kind
 from otpe.stream.time_steps import RESET, Bad, Binner, Step
 
 # Recordings
@@ -75,6 +77,18 @@ def test_recordings_are_read_from_a_folder(file):
         recordings(file.parent, 12, split="test")
     with pytest.raises(FileNotFoundError, match=r"nowhere is not there. Name a file in SHD's layout, or a folder"):
         recordings("nowhere", 12)
+
+
+def test_recordings_are_read_from_a_zip_of_any_name(file, tmp_path):
+    packed = tmp_path / "my_train.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(file, "anything.h5")
+    expected, found = (list(recordings(path, tiny_events.UNITS, 5)) for path in (file, packed))
+    np.testing.assert_array_equal([step.x for step in found], [step.x for step in expected])
+    assert len(list(recordings(tmp_path, tiny_events.UNITS, 5))) == len(expected), "by the name of the folder too"
+    config = StreamConfig(source=str(packed), units=tiny_events.UNITS, classes=4, bins=5)
+    assert source_kind(config) == "recordings"
+    assert len(list(open_source(config, print).steps)) == len(expected)
 
 
 def test_bad_recordings_are_refused_before_the_first_step(file, tmp_path):

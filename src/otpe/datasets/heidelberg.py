@@ -6,6 +6,7 @@ is read-only.
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -23,7 +24,8 @@ from otpe.datasets.frames import Binning, frames, in_axes, pooled
 
 Split = Literal["train", "valid", "test"]
 SPLITS = ("train", "valid", "test")
-ENDINGS = (".h5", ".hdf5", ".h5.zip", ".hdf5.zip")
+UNPACKED = (".h5", ".hdf5")
+ENDINGS = (*UNPACKED, ".h5.zip", ".hdf5.zip", ".zip")  # a longer one comes before its own end
 Kind = Literal["first", "stratified", "speakers", "none"]
 KINDS = ("first", "stratified", "speakers", "none")
 
@@ -235,8 +237,8 @@ def load(path: Path, units: int | Sequence[int], binning: Binning, *, keep_empty
 
 
 def find(root: Path, stem: str) -> Path | None:
-    """Return the path of a file of recordings by its name without the ending."""
-    return next((path for end in ENDINGS if (path := root / (stem + end)).is_file()), None)
+    """Return the path of a file of recordings by its name without the ending. Raises if there are several archives."""
+    return _chosen(root, stem, [path for end in ENDINGS if _is_recordings(path := root / (stem + end))])
 
 
 def file_of(root: Path, split: str) -> Path:
@@ -251,10 +253,37 @@ def file_of(root: Path, split: str) -> Path:
 
 def files_of(root: Path) -> dict[str, Path]:
     """Return all files of recordings by their names without the ending. An unpacked file comes before its archive."""
-    found: dict[str, Path] = {}
-    for end in reversed(ENDINGS):
-        found |= {path.name.removesuffix(end): path for path in sorted(root.glob(f"*{end}")) if path.is_file()}
-    return found
+    found: dict[str, list[Path]] = {}
+    for path in sorted(root.glob("*")):
+        end = next((end for end in ENDINGS if path.name.endswith(end)), None)
+        if end is not None and _is_recordings(path):
+            found.setdefault(path.name.removesuffix(end), []).append(path)
+    chosen = {stem: _chosen(root, stem, paths) for stem, paths in found.items()}
+    return {stem: path for stem, path in chosen.items() if path is not None}
+
+
+def _chosen(root: Path, stem: str, paths: list[Path]) -> Path | None:
+    """Return the one file of this name: the unpacked one if there is one, or else the archive."""
+    unpacked = [path for end in UNPACKED for path in paths if path.name == stem + end]
+    if unpacked or len(paths) < 2:
+        return next(iter([*unpacked, *paths]), None)
+    raise ValueError(
+        f"{root} holds {len(paths)} archives of {stem}: {', '.join(path.name for path in paths)}. Expected one: move"
+        " the others to a folder of their own."
+    )
+
+
+def _is_recordings(path: Path) -> bool:
+    """Return whether this is a file of recordings: by its name, and a zip of any other name by what it holds."""
+    if not path.is_file():
+        return False
+    if path.suffix != ".zip" or path.stem.endswith(UNPACKED):
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(UNPACKED) for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def split_of(stem: str) -> str | None:
