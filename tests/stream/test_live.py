@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +114,65 @@ def test_the_curve_always_ends_at_the_current_step():
     assert as_json(live)["curve"][0] == score.curve.steps.tolist()
 
 
+@pytest.mark.parametrize(("window", "needed"), [(50, 50), (1000, 100), (5000, 500)])
+def test_the_curve_begins_when_the_window_has_enough_labels(window, needed):
+    clock = Clock()
+    live, score = Live(SIZES, clock=clock), Prequential(3, window=window)
+    assert as_json(live)["sliding"] == {"labels": 0, "needed": None, "from": None}
+    feed(live, score, block(7, labelled=0.0))
+    clock.now += 1
+    feed(live, score, block(needed - 1))
+    assert as_json(live)["sliding"] == {"labels": needed - 1, "needed": needed, "from": None}
+    clock.now += 1
+    feed(live, score, block(3 * window))
+    first = int(score.curve.steps[score.curve.labelled >= needed][0])
+    assert as_json(live)["sliding"] == {"labels": window, "needed": needed, "from": first}
+    assert 7 + needed <= first <= 15 + needed, "a long curve has every eighth label"
+
+
+def test_accuracy_of_sequences_and_confusions():
+    clock = Clock()
+    live, score = Live(SIZES, clock=clock), Prequential(3, window=4)
+    assert as_json(live)["sequences"] == {"all": 0, "accuracy": None, "window": 0, "recent": None}
+    assert as_json(live)["confusions"] == {"labels": 0, "rows": []}
+    for right in (True, True, False, False, False, True):
+        score.add_many([1, 2 if right else -1], [1, 2])
+        score.reset()
+    feed(live, score, block(1, labelled=0.0))
+    now = as_json(live)
+    assert now["sequences"] == {"all": 6, "accuracy": 0.5, "window": 4, "recent": 0.25}
+    assert now["confusions"] == {"labels": 4, "rows": [[2, -1, 1]]}
+    assert now["chance"] == pytest.approx(1 / 3, abs=1e-4)
+
+
+class Slow(Prequential):
+    """Needs 50 ms to list its confusions, as if its window were large."""
+
+    listed = 0
+
+    def confusions(self, most=10):
+        self.listed += 1
+        time.sleep(0.05)
+        return super().confusions(most)
+
+
+def test_confusions_take_a_small_share_of_the_learners_time():
+    clock = Clock()
+    live, score = Live(SIZES, clock=clock), Slow(3)
+    for _ in range(45):
+        clock.now += 0.1
+        feed(live, score, block(2))
+    assert score.listed == 1, "0.05 s are 1 % of 5 s"
+    live.end()
+    assert score.listed == 2, "the end is exact"
+
+
+def test_changes_are_marked_with_their_name_and_step():
+    live = Live(SIZES, changes=[(900, "die 0.3"), (50, "swap 0,1")])
+    assert as_json(live)["changes"] == [[50, "swap 0,1"], [900, "die 0.3"]]
+    assert as_json(Live(SIZES))["changes"] == []
+
+
 def test_the_page_has_speed_latency_and_the_end():
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3)
@@ -203,6 +263,7 @@ BAD = [
         lambda: feed(Live((6, 3)), Prequential(3), block(2)),
         r"the block is of a network with 6 inputs, 2 layers and 3 outputs, but sizes is \[6, 3\]. Give Live the sizes of",
     ),
+    (lambda: Live(SIZES, changes=[(-1, "swap")]), r"step of a change is -1, expected a whole number"),
     (lambda: Live(SIZES, names=["a"]), r"names has 1 entries, expected 3: one for each class of the network"),
 ]
 

@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from made_up_blocks import block, feed
 
 from otpe.stream.page.live_state import Live
@@ -41,12 +42,26 @@ def shows(browser, name, text):
     return becomes(browser, TEXT.format(name), text)
 
 
+WIDTHS = "[...document.querySelectorAll('#rates i')].map(bar => bar.style.width)"
+CELLS = "[...document.querySelectorAll('#confusions tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+CLIPPED = """[...document.querySelectorAll('.tiles > div, .panels > *, table, th, td, figcaption')]
+  .filter(part => part.getBoundingClientRect().right > innerWidth || part.scrollWidth > part.clientWidth + 1)
+  .map(part => part.id || part.textContent.slice(0, 30))"""
+INK = """(() => {
+  const canvas = document.getElementById('curve'), g = canvas.getContext('2d'), dot = new OffscreenCanvas(1, 1).getContext('2d');
+  dot.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--NAME').trim();
+  dot.fillRect(0, 0, 1, 1);
+  const [colour] = new Uint32Array(dot.getImageData(0, 0, 1, 1).data.buffer);
+  return new Uint32Array(g.getImageData(0, 0, canvas.width, canvas.height).data.buffer).filter(pixel => pixel === colour).length;
+})()"""
+
+
 class Stream:
     """Its time advances only with its blocks, so that it does not seem to pause on a slow machine."""
 
-    def __init__(self, title, steps):
+    def __init__(self, title, steps, **more):
         self.time, self.score = 0.0, Prequential(5)
-        about = {"dt": 0.01, "title": title, "names": ["a", "b", "c", "d", "<e>"], "skipped": {"late": 2}}
+        about = {"dt": 0.01, "title": title, "names": ["a", "b", "c", "d", "<e>"], "skipped": {"late": 2}} | more
         self.live = Live(SIZES, clock=lambda: self.time, **about)
         for _ in range(steps // 4):
             self.feed(4)
@@ -110,3 +125,41 @@ def test_the_page_says_when_its_stream_is_gone(browser):
             assert browser.evaluate(TEXT.format("title")) == "second"
             assert becomes(browser, LABEL.format("inputs"), "Input spikes of the last 20 time steps") is True
             assert browser.messages("Runtime.exceptionThrown") == []
+
+
+def test_changes_confusions_and_curves_with_enough_labels(browser):
+    stream = Stream("changes", 40, changes=[(60, "swap 0,1"), (5000, "die 0.3")])
+    with serve(stream.live) as server:
+        browser.open(server.url, features=LIGHT)
+        assert shows(browser, "curve-about", "The curves begin with 100 labels: 40 are there.") is True
+        assert browser.evaluate(TEXT.format("changes")) == "To come: swap 0,1 at step 60; die 0.3 at step 5,000."
+        assert browser.evaluate(TEXT.format("window")) == "last 1,000 labels, n = 40"
+        assert browser.evaluate(INK.replace("NAME", "recent")) == 0, "no curve of 40 labels"
+        assert browser.evaluate(INK.replace("NAME", "ink")) == 0, "no change yet"
+        assert browser.evaluate(TEXT.format("sequences")) == "–none has ended"
+
+        stream.score.reset()
+        stream.feed(600)
+        stream.time += 10
+        stream.feed(4)
+        assert shows(browser, "all", "whole stream, n = 644") is True
+        assert browser.evaluate(INK.replace("NAME", "recent")) > 100
+        assert browser.evaluate(INK.replace("NAME", "ink")) > 100, "a line at the change"
+        changes = "Changes: swap 0,1 at step 60. To come: die 0.3 at step 5,000."
+        assert browser.evaluate(TEXT.format("changes")) == changes
+        assert browser.evaluate(TEXT.format("endings")) == "last ones, n = 1"
+        names = {-1: "silent", **dict(enumerate(stream.live.names))}
+        pairs = [[names[a], names[b], str(n), f"{100 * n / 644:.1f} %"] for a, b, n in stream.score.confusions(5)]
+        assert browser.evaluate(CELLS) == pairs
+        assert len(pairs) == 5
+        rates = [rate for _, _, rate in stream.live.now()["rates"]]
+        shown = [float(width.removesuffix("%")) for width in browser.evaluate(WIDTHS)]
+        assert shown == pytest.approx([100 * rate for rate in rates], abs=0.02), "bars go from 0 to 1"
+
+        for features in (LIGHT, DARK):
+            browser.open(server.url, width=375, height=800, features=features)
+            assert shows(browser, "all", "whole stream, n = 644") is True
+            assert browser.evaluate(OVERFLOW) == 0
+            assert browser.evaluate(CLIPPED) == []
+            assert browser.evaluate(CELLS) == pairs
+        assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []

@@ -55,6 +55,10 @@ def test_a_file_of_events_from_end_to_end(file, out, capsys):
     output, now = capsys.readouterr(), f"{score.window_accuracy:.3f}"
     assert f"{score.steps:,} time steps, {score.labelled:,} of them with a label" in output.out
     assert f"  over the window      {now}  (the last 50)" in output.out
+    assert f"(the last 50), n = {min(50, score.labelled)}" in output.out
+    assert f"(all steps; silence is wrong), n = {score.labelled:,}" in output.out
+    assert "(at their last step), n = 3" in output.out
+    assert f"  chance level         {1 / CLASSES:.3f}  (1 of {CLASSES} classes)" in output.out
     assert re.search(rf"step {score.steps}  accuracy {now} \(last 50\), .* steps/s  latency .* rates ", output.err)
 
 

@@ -6,10 +6,11 @@ import socket
 import urllib.request
 
 import pytest
-from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events
+from tiny_streams import CLASSES, NET, SHAPE, UNITS, Pressed, config, events, made_up_randman
 
 from otpe import cli
 from otpe.stream import session as streaming
+from otpe.stream import sources
 from otpe.stream.page import serve
 from otpe.stream.session import run
 
@@ -98,3 +99,12 @@ def test_a_stream_with_late_labels(file, tmp_path):
     late = run(config(file, tmp_path / "late", delay=5, steps=60)).learner
     assert late.delay == 5
     assert late.steps == 60
+
+
+def test_the_page_knows_the_changes_of_the_world(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "randman", made_up_randman)
+    changes = ("die@40:0.3", "swap@20:0,1")
+    prepared = streaming.prepared(config("t-randman", tmp_path / "run", serve=0, steps=60, changes=changes))
+    live = prepared.page.live
+    prepared()
+    assert live.now()["changes"] == [(20, "swap 0,1"), (40, "die 0.3")]

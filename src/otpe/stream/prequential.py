@@ -98,10 +98,12 @@ class Prequential:
 
     def confusions(self, most: int = 10) -> list[tuple[int, int, int]]:
         """Return the most frequent wrong predictions in the window: label, prediction (−1: silence), and how often."""
-        pairs = np.stack(self._in_window(), 1)
-        found, counts = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
+        predicted, labels = (part.astype(np.int64) for part in self._in_window())
+        wrong = predicted != labels
+        codes = (predicted[wrong] + 1) * self.classes + labels[wrong]  # one number per pair is faster to count
+        found, counts = np.unique(codes, return_counts=True)
         order = np.argsort(-counts, kind="stable")[: check.count("most", most)]
-        rows = np.column_stack([found[:, 1], found[:, 0], counts])[order]
+        rows = np.column_stack([found % self.classes, found // self.classes - 1, counts])[order]
         return [(label, predicted, count) for label, predicted, count in rows.tolist()]
 
     @property

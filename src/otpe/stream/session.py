@@ -99,8 +99,16 @@ def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Serve
     dt = config.dt or (DT if source.kind in EVENTS else None)
     title = f"{config.source}, {'frozen' if config.frozen else learner.rule.name}"
     sizes, skipped = layer_sizes(learner.net), source.bad.skipped
-    live = Live(sizes, dt=dt, title=title, learner_bytes=learner.bytes, skipped=skipped)
+    changes = [_step_and_name(text) for text in config.changes]
+    live = Live(sizes, dt=dt, title=title, learner_bytes=learner.bytes, skipped=skipped, changes=changes)
     return serve(live, host=config.host, port=config.serve or 0)
+
+
+def _step_and_name(change: str) -> tuple[int, str]:
+    """Return the step of a change and its short name: 50000 and "swap 0,1" for swap@50000:0,1."""
+    kind, _, rest = change.partition("@")
+    at, _, details = rest.partition(":")
+    return int(at), f"{kind} {details}"
 
 
 @dataclass
@@ -272,9 +280,11 @@ def _stream(run: Run) -> int:
     skipped = ", ".join(f"{kind} {count:,}" for kind, count in place.skipped.items())
     doing = "frozen" if config.frozen else learner.rule.name
     print(f"{config.source}, {doing}, {place.steps:,} time steps, {score.labelled:,} of them with a label")
-    print(f"  accuracy             {_share(score.accuracy)}  (all steps; silence is wrong)")
-    print(f"  over the window      {_share(score.window_accuracy)}  (the last {score.window:,})")
-    print(f"  of sequences         {_share(score.sequence_accuracy)}  ({score.sequences:,}, at their last step)")
+    window = min(score.labelled, score.window)
+    print(f"  accuracy             {_share(score.accuracy)}  (all steps; silence is wrong), n = {score.labelled:,}")
+    print(f"  over the window      {_share(score.window_accuracy)}  (the last {score.window:,}), n = {window:,}")
+    print(f"  of sequences         {_share(score.sequence_accuracy)}  (at their last step), n = {score.sequences:,}")
+    print(f"  chance level         {1 / score.classes:.3f}  (1 of {score.classes:,} classes)")
     if skipped:
         print(f"  skipped              {sum(place.skipped.values()):,}  ({skipped})")
     print(f"  {place.steps / max(place.seconds, 1e-9):,.3g} time steps per second, {place.seconds:.3g} s in all")

@@ -28,8 +28,8 @@ function steps(low, high, most) {
   return found;
 }
 // Draws grid and numbers. Returns the area, and functions from a value to its pixel.
-function axes({ g, width, height, colour }, [x0, x1], [y0, y1], sayX, sayY, name, left = 40) {
-  const box = { left, right: width - 12, top: 8, bottom: height - 36 };
+function axes({ g, width, height, colour }, [x0, x1], [y0, y1], sayX, sayY, name, left = 40, top = 8) {
+  const box = { left, right: width - 12, top, bottom: height - 36 };
   const x = (v) => box.left + (x1 > x0 ? (v - x0) / (x1 - x0) : 1) * (box.right - box.left);
   const y = (v) => box.bottom - ((v - y0) / (y1 - y0 || 1)) * (box.bottom - box.top);
   g.lineWidth = 1;
@@ -62,7 +62,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
 }
 
 (() => {
-  const EVERY = 250, AGAIN = 1000, PATIENCE = 5000, QUIET = 2; // milliseconds, and seconds without a step
+  const EVERY = 250, AGAIN = 1000, PATIENCE = 5000, QUIET = 2, LEFT = 40; // milliseconds, seconds without a step, and pixels left of a curve
   const $ = (id) => document.getElementById(id);
   let now = null, rows = [], pointer = null, over = false;
 
@@ -73,11 +73,21 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
   };
 
   function curve() {
-    const sheet = paper($("curve")), [xs, accuracy, recent] = now.curve;
-    const at = axes(sheet, [xs.length > 1 ? xs[0] : 0, xs.at(-1) || 1], [0, 1], short, (v) => v.toFixed(1), "time steps");
-    line(sheet, at, xs, accuracy, "whole");
-    line(sheet, at, xs, recent, "recent", 2.4);
+    const sheet = paper($("curve")), { sliding, score } = now, [xs, accuracy, recent] = now.curve;
+    const range = [xs.length > 1 ? xs[0] : 0, xs.at(-1) || 1], past = now.changes.filter(([step]) => step < score.steps);
+    const names = rowsOf(sheet, past.filter(([step]) => step >= range[0]), range);
+    const at = axes(sheet, range, [0, 1], short, (v) => v.toFixed(1), "time steps", LEFT, 8 + 15 * names.rows);
+    chance(sheet, at);
+    marks(sheet, at, names.placed);
+    const first = sliding.from === null ? xs.length : xs.findIndex((v) => v >= sliding.from);
+    if (first >= 0 && first < xs.length) {
+      line(sheet, at, xs.slice(first), accuracy.slice(first), "whole");
+      line(sheet, at, xs.slice(first), recent.slice(first), "recent", 2.4);
+    }
     let about = "Every step is predicted first, then learned from.";
+    if (sliding.from === null) {
+      about = sliding.needed === null ? "No label has come yet." : `The curves begin with ${whole(sliding.needed)} labels: ${whole(sliding.labels)} are there.`;
+    }
     if (pointer !== null && xs.length) {
       let best = 0;
       xs.forEach((v, i) => { if (Math.abs(at.x(v) - pointer) < Math.abs(at.x(xs[best]) - pointer)) best = i; });
@@ -86,7 +96,42 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
       about = `Step ${whole(xs[best])}: window ${share(recent[best])}, whole ${share(accuracy[best])}.`;
     }
     $("curve-about").textContent = about;
-    $("curve").setAttribute("aria-label", `Accuracy over time steps: now ${share(now.score.recent)} in the window, ${share(now.score.accuracy)} in all`);
+    const named = (each) => each.map(([step, name]) => `${name} at step ${whole(step)}`).join("; ");
+    const next = now.changes.filter(([step]) => step >= score.steps), parts = [];
+    if (past.length) parts.push(`Changes: ${named(past)}.`);
+    if (next.length) parts.push(`To come: ${named(next)}.`);
+    $("changes").textContent = parts.join(" ");
+    $("curve").setAttribute("aria-label", `Accuracy over time steps: now ${share(score.recent)} in the window, ${share(score.accuracy)} in all`);
+  }
+  function chance({ g, colour }, at) {
+    const y = Math.round(at.y(now.chance)) + 0.5;
+    g.strokeStyle = colour("soft");
+    g.lineWidth = 1.5;
+    g.setLineDash([5, 4]);
+    g.beginPath(); g.moveTo(at.left, y); g.lineTo(at.right, y); g.stroke();
+    g.setLineDash([]);
+  }
+  // The name of a change stands above its line, in the first of three rows with room for it. The text below has all.
+  function rowsOf({ g, width }, changes, [x0, x1]) {
+    const ends = [];
+    const placed = changes.map(([step, name]) => {
+      const text = `${name} @ ${short(step)}`, wide = g.measureText(text).width;
+      const middle = LEFT + ((step - x0) / (x1 - x0 || 1)) * (width - 12 - LEFT);
+      const left = Math.max(LEFT, Math.min(width - wide - 2, middle - wide / 2));
+      const row = [0, 1, 2].find((k) => ends[k] === undefined || ends[k] + 8 <= left);
+      if (row !== undefined) ends[row] = left + wide;
+      return { step, text, left, row };
+    });
+    return { placed, rows: ends.length };
+  }
+  function marks({ g, colour }, at, placed) {
+    g.fillStyle = colour("ink");
+    g.textAlign = "left";
+    g.textBaseline = "middle";
+    for (const { step, text, left, row } of placed) {
+      g.fillRect(Math.round(at.x(step)) - 1, at.top - 3, 2, at.bottom - at.top + 3);
+      if (row !== undefined) g.fillText(text, left, at.top - 11 - 15 * row);
+    }
   }
 
   // The newest step at the right edge; time counts backwards from there. Whole pixels, so that bars have no seams.
@@ -147,25 +192,41 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
   }
 
   function rates() {
-    const most = Math.max(0.01, ...now.rates.map((each) => each[2]));
     $("rates").replaceChildren(...now.rates.map(([name, size, rate]) => {
       const item = document.createElement("li"), head = document.createElement("span"), bar = document.createElement("div");
       const who = document.createElement("em"), value = document.createElement("b"), fill = document.createElement("i");
       who.textContent = `${name}, ${whole(size)}`;
-      value.textContent = `${(rate * 100).toFixed(1)} %`;
-      fill.style.width = `${(rate / most) * 100}%`;
+      value.textContent = share(rate);
+      fill.style.width = `${Math.min(1, rate) * 100}%`; // the same scale always, so that bars do not jump
       head.append(who, value);
       bar.append(fill);
       item.append(head, bar);
       return item;
     }));
-    $("rates-about").textContent = `Share that spikes at a time step, over the last ${whole(now.raster.length)}.`;
+    $("rates-about").textContent = `Spikes per unit and time step, mean of the last ${whole(now.raster.length)}. Bars go from 0 to 1.`;
+  }
+  function confusions() {
+    const { labels, rows: pairs } = now.confusions, name = (k) => (k < 0 ? "silent" : now.classes[k]);
+    $("confusions").replaceChildren(...pairs.map(([label, predicted, count]) => {
+      const row = document.createElement("tr");
+      for (const text of [name(label), name(predicted), whole(count), `${((100 * count) / labels).toFixed(1)} %`]) {
+        row.append(Object.assign(document.createElement("td"), { textContent: text }));
+      }
+      return row;
+    }));
+    $("confusions").parentNode.hidden = !pairs.length;
+    const none = labels ? "No wrong prediction" : "No label";
+    $("confusions-about").textContent = pairs.length ? `The most frequent of the last labels, n = ${whole(labels)}.` : `${none} yet, n = ${whole(labels)}.`;
   }
   function numbers() {
     const { score, latency, memory, skipped, classes } = now, last = rows.at(-1);
     $("title").textContent = now.title;
     document.title = score.recent === null ? now.title : `${share(score.recent)} · ${now.title}`;
-    $("window").textContent = score.window ? `last ${whole(score.window)} labels` : "sliding window";
+    const { sequences } = now, of = (n) => (n === null ? "" : `, n = ${whole(n)}`);
+    $("window").textContent = score.window ? `last ${whole(score.window)} labels${of(now.sliding.labels)}` : "sliding window";
+    $("all").textContent = `whole stream${of(score.labelled)}`;
+    $("endings").textContent = `last ones, n = ${whole(sequences.window)}`;
+    put("sequences", share(sequences.recent), sequences.all ? `all: ${share(sequences.accuracy)}, n = ${whole(sequences.all)}` : "none has ended");
     put("recent", share(score.recent));
     put("accuracy", share(score.accuracy));
     put("steps", whole(score.steps), `${whole(score.labelled)} with a label`);
@@ -204,6 +265,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
     else say("running", "live", `A network of ${now.rates.map((each) => each[1]).join("-")}.`);
     numbers();
     rates();
+    confusions();
     draw();
   }
 

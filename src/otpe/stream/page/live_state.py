@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -33,6 +33,12 @@ VITAL_POINTS = 240  # of the curve of memory, at most
 ROWS = 200  # of a raster, at most: of more units, only every second, third, … is shown
 POINTS = 500  # of the curve of accuracy
 SECONDS = 0.2  # between two updates of that curve, which take longer than a small block
+CONFUSIONS = 5  # the most frequent ones, at most
+DETAIL_SECONDS, DETAIL_SHARE = 1.0, 0.01  # between two updates of the details, and their share of the learner's time
+LEAST_LABELS, LEAST_SHARE = (
+    100,
+    0.1,
+)  # a curve of accuracy needs these labels, or this share of the window if it is more
 
 
 class Vitals:
@@ -123,6 +129,7 @@ class Live:
       names: of the classes. By default their numbers.
       learner_bytes: the size of the learner.
       skipped: counts of unusable input, by kind, such as those of a `Binner`. Read at every request.
+      changes: of the world: the step and a short name of each. The curve marks them.
     """
 
     def __init__(
@@ -135,6 +142,7 @@ class Live:
         names: Sequence[str] | None = None,
         learner_bytes: int | None = None,
         skipped: Mapping[str, int] | None = None,
+        changes: Iterable[tuple[int, str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sizes = check.sizes(sizes)
@@ -148,10 +156,11 @@ class Live:
             )
         self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
         self.every = ceil(self.sizes[0] / ROWS)  # one of this many units is shown
+        self._changes = sorted((check.whole("step of a change", at, 2**63), str(name)) for at, name in changes)
         self._skipped: Mapping[str, int] = {} if skipped is None else skipped
         self._lock = Lock()
         self._vitals = Vitals(clock)
-        self._clock, self._looked = clock, float("-inf")
+        self._clock, self._looked, self._next_details = clock, float("-inf"), float("-inf")
         n, shown = self.length, len(range(0, self.sizes[0], self.every))
         self._seen = Seen(
             inputs=np.zeros((n, shown), bool),
@@ -163,6 +172,11 @@ class Live:
         )
         self._curve: list[tuple[int, float, float]] = []
         self._score: dict[str, Any] = {"steps": 0, "labelled": 0, "window": None, "accuracy": None, "recent": None}
+        self._sliding: dict[str, Any] = {"labels": 0, "needed": None, "from": None}
+        self._details: dict[str, Any] = {
+            "sequences": {"all": 0, "accuracy": None, "window": 0, "recent": None},
+            "confusions": {"labels": 0, "rows": []},
+        }
         self._last: Prequential | None = None
         self._why: str | None = None
 
@@ -196,7 +210,7 @@ class Live:
             if self._why is None:
                 self._why = why
                 self._vitals.end()
-                self._looked = float("-inf")
+                self._looked = self._next_details = float("-inf")
                 if self._last is not None:
                     self._look(self._last)
 
@@ -212,6 +226,7 @@ class Live:
             seen = Seen(*(ring[places] for ring in self._seen))
             rates = self._seen.rates[: taken or 1].mean(0)
             vitals, why, score, points = self._vitals.now(), self._why, dict(self._score), [*self._curve]
+            sliding, details = self._sliding, self._details
         present = (score["steps"], score["accuracy"], score["recent"])
         if score["labelled"] and points[-1:] != [present]:
             points.append(present)
@@ -223,6 +238,10 @@ class Live:
             "classes": self.names,
             "score": score,
             "curve": [list(part) for part in zip(*points, strict=True)] or [[], [], []],
+            "sliding": sliding,
+            "chance": round(1 / self.sizes[-1], 4),
+            "changes": self._changes,
+            **details,
             "raster": {
                 "length": self.length,
                 "dt": self.dt,
@@ -251,12 +270,43 @@ class Live:
             "accuracy": round(score.accuracy, 4) if known else None,
             "recent": round(score.window_accuracy, 4) if known else None,
         }
+        labels, from_step = min(score.labelled, score.window), self._sliding["from"]
         now = self._clock()
         if known and now - self._looked >= SECONDS:
             self._looked, curve = now, score.curve
             few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
             shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
             self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
+            enough = np.flatnonzero(curve.labelled >= _needed(score.window))
+            from_step = int(curve.steps[enough[0]]) if enough.size else None
+        self._sliding = {"labels": labels, "needed": _needed(score.window), "from": from_step}
+        if now >= self._next_details:
+            began = time.perf_counter()
+            self._details = _details(score)
+            spent = time.perf_counter() - began  # it grows with the window
+            self._next_details = now + max(DETAIL_SECONDS, spent / DETAIL_SHARE)
+
+
+def _needed(window: int) -> int:
+    """Return the number of labels in the window that a curve needs. With fewer it would show noise."""
+    return min(window, max(LEAST_LABELS, ceil(LEAST_SHARE * window)))
+
+
+def _details(score: Prequential) -> dict[str, Any]:
+    """Return the accuracy of whole sequences and the most frequent confusions, each with its n."""
+    sequences, window = score.sequences, min(score.sequences, score.window)
+    return {
+        "sequences": {
+            "all": sequences,
+            "accuracy": round(score.sequence_accuracy, 4) if sequences else None,
+            "window": window,
+            "recent": round(score.window_sequence_accuracy, 4) if sequences else None,
+        },
+        "confusions": {
+            "labels": min(score.labelled, score.window),
+            "rows": [list(row) for row in score.confusions(CONFUSIONS)],
+        },
+    }
 
 
 def _places(spikes: np.ndarray) -> list[list[int]]:
