@@ -75,6 +75,18 @@ def test_bench_from_end_to_end(tmp_path, capsys):
 
 
 BAD = [
+    (["train", "--lr", "0.1"], r"^otpe: --lr is --learning-rate here\.\n$"),
+    (["train", "--batch_size=4"], r"^otpe: --batch-size is --batch here\.\n$"),
+    (["compare", "--lr-scheduler", "cosine"], r"--lr-scheduler is --schedule here\."),
+    (["sweep", "--n-hidden", "64"], r"--n-hidden is --hidden here\."),
+    (["stream", "--lr", "0.1"], r"--lr is --learning-rate here\."),
+    (["train", "--num-classes", "4"], r"--num-classes is --classes here\."),
+    (["train", "--network.n-hidden", "64"], r"the group network has no setting 'n_hidden'. n_hidden is hidden here\."),
+    (
+        ["train", "--epochs", "3"],
+        r"--epochs is --steps here, counted in mini-batches: an epoch has as many as training recordings / --batch",
+    ),
+    (["train", "--device", "cpu"], r"--device is no setting: .* Set JAX_PLATFORMS=cpu"),
     (["benhc"], r"verb 'benhc' is not known. Did you mean 'bench'\?"),
     (["bench", "--rules", "otp"], r"rule 'otp' is not known. Did you mean 'otpe'\?"),
     (["bench", "--rules"], r"rules is empty, expected at least one of: bptt, rtrl"),

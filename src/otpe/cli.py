@@ -197,6 +197,7 @@ def prepare(verb: str, args: list[str], ctrl_c: CtrlC) -> Callable[[], int]:
 
     entry = VERBS[verb]
     kind, users = load(entry.config), load(entry.users) if entry.users else None
+    options.check_synonyms(kind, args)
     args = options.flat_arguments(kind, args)
     stored = load("otpe.lab.verbs:stored") if entry.resumable and "--resume" in args else None
     ctrl_c.check()

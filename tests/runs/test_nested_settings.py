@@ -24,6 +24,7 @@ from otpe.lab.settings import (
     RunSettings,
     Settings,
 )
+from otpe.lab.synonyms import DEVICES, EPOCHS, SYNONYMS, advice
 
 TRAIN, STREAM = otpe.TrainConfig, otpe.StreamConfig
 
@@ -68,6 +69,9 @@ WRONG = {
     "of a default": (lambda: TRAIN(steps=10, run=RunSettings(steps=2000)), ValueError, r"steps is 10 and run\.steps is 2000"),
     "replaced": (lambda: replace(TRAIN(hidden=(32,)), network=NetworkSettings(hidden=(64,))), ValueError, r"hidden is \(32,\) and network\.hidden is \(64,\)"),
     "unknown": (lambda: TRAIN(hiden=(64,)), TypeError, r"TrainConfig has no setting 'hiden'\. Did you mean 'hidden'\?"),
+    "of another library": (lambda: TRAIN(lr=1e-3), TypeError, r"TrainConfig has no setting 'lr'\. lr is learning_rate here\."),
+    "epochs": (lambda: TRAIN(epochs=3), TypeError, r"epochs is steps here, counted in mini-batches: an epoch has as many as training recordings / batch"),
+    "of another library, in a group": (lambda: NetworkSettings(beta=0.9), TypeError, r"NetworkSettings has no setting 'beta'\. beta is leak here"),
     "unknown in a group": (lambda: NetworkSettings(leek=0.9), TypeError, r"NetworkSettings has no setting 'leek'\. Did you mean 'leak'\?"),
     "unknown in a stream": (lambda: STREAM(network=NetworkSettings(conv=(8,))), TypeError, r"network of StreamConfig has no setting 'conv'\. Did you mean"),
     "another group": (lambda: TRAIN(network=DataSettings(bins=3)), TypeError, r"network is DataSettings\(.*\), expected NetworkSettings\(\.\.\.\) of otpe\.lab\.settings"),
@@ -80,6 +84,17 @@ def test_contradictions_and_unknown_settings_are_refused(kind):
     make, error, message = WRONG[kind]
     with pytest.raises(error, match=message):
         make()
+
+
+def test_synonyms_are_of_settings_and_are_no_settings():
+    settings = {*field_names(Settings)}
+    assert {*SYNONYMS.values()} <= settings
+    assert settings.isdisjoint({*SYNONYMS, *EPOCHS, *DEVICES})
+
+
+def test_a_setting_that_a_config_has_is_no_synonym():
+    assert advice("epochs", field_names(STREAM)) is None
+    assert advice("epochs", field_names(TRAIN)) is not None
 
 
 def test_a_part_of_a_group_is_accepted():

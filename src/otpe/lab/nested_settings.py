@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
+from otpe.lab.synonyms import advice
+
 Group = TypeVar("Group", bound="Nested")
 
 
@@ -68,9 +70,11 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def check_name(what: str, name: str, known: Iterable[str], error: type[Exception] = ValueError) -> None:
-    """Raise an error that names the most similar known name if the name is not known."""
+    """Raise an error if the name is not known. It names our word for a known synonym, else the most similar name."""
     known = [*known]
     if name not in known:
+        if (sentence := advice(name, known)) is not None:
+            raise error(f"{what} {name!r}. {sentence}")
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0)
         raise error(f"{what} {name!r}. Did you mean {nearest[0]!r}?")
 

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from otpe.lab.nested_settings import Nested, check_agreement, check_name, field_names
+from otpe.lab.synonyms import advice
 
 WIDEST_HELP = 120  # characters
 Users = Callable[
@@ -89,6 +90,15 @@ def parse(verb: str, config: type, args: Sequence[str], default: Any, users: Use
     parts = [made, *(getattr(made, name) for name, *_ in members)]
     given = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
     return config(**{name: given[name] for name in field_names(config)})
+
+
+def check_synonyms(config: type, args: Sequence[str]) -> None:
+    """Raise ValueError, with the name of our option, for an option that other libraries have."""
+    known = field_names(config)
+    for arg in args if not {"-h", "--help"} & {*args} else ():
+        name = arg.partition("=")[0].removeprefix("--").replace("-", "_")
+        if arg.startswith("--") and (sentence := advice(name, known, option=True)) is not None:
+            raise ValueError(sentence)
 
 
 def flat_arguments(config: type, args: Sequence[str]) -> list[str]:
