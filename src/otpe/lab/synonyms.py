@@ -75,4 +75,4 @@ def advice(name: str, known: Collection[str], *, option: bool = False) -> str | 
     if name in DEVICES and "learning_rate" in known:
         return f"{shown(name)} is no setting: JAX takes a GPU where there is one. Set JAX_PLATFORMS=cpu to use none."
     ours = SYNONYMS.get(name)
-    return f"{shown(name)} is {shown(ours)} here." if ours in known else None
+    return f"{shown(name)} is {shown(ours)} here." if ours is not None and ours in known else None
