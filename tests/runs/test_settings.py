@@ -22,6 +22,7 @@ from otpe.datasets import SpikeBatch, from_arrays
 from otpe.lab import settings
 from otpe.lab.report import sections
 from otpe.lab.runs import check_settings
+from otpe.stream import session
 
 SMALL = arguments(TINY)  # for messages that need the data
 BAD = [
@@ -299,3 +300,61 @@ def test_a_folder_of_recordings_gives_its_name_to_runs_and_titles(tmp_path, monk
     assert otpe.TrainConfig(dataset="folder", root=root / "..").data_name == "data"
     assert otpe.TrainConfig(dataset="folder").data_name == "folder"
     assert otpe.TrainConfig(dataset="shd", root=root).data_name == "shd"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A finished run on recordings, in 6 bins of 3 pooled units each."""
+    root = tmp_path_factory.mktemp("recordings")
+    for i, split in enumerate(("train", "valid", "test")):
+        tiny_events.make(root / f"{split}.h5", recordings=8, seed=i)
+    config = otpe.TrainConfig(
+        dataset="folder", root=root, units=12, bins=6, pool=3, hidden=(4,), batch=4, steps=2, eval_every=1
+    )
+    otpe.train(replace(config, out=root / "run"))
+    return config
+
+
+def test_time_steps_that_contradict_a_trained_network_are_refused(recorded, tmp_path):
+    start = recorded.root / "run"
+    other = replace(recorded, start=start, out=tmp_path / "other")
+    for change, message in [
+        ({"bins": 100}, r"bins is 100, but start, .*run, was trained with bins 6: .* Leave bins out, or start"),
+        ({"bins": None, "dt": 0.1}, r"dt is 0.1, but start, .*run, was trained with bins 6"),
+        ({"pool": 2}, r"pool is 2, but start, .*run, was trained with pool 3"),
+        ({"binary": True}, r"binary is True, but start, .*run, was trained with binary False"),
+        ({"units": 15}, r"units is 15, but start, .*run, was trained with units 12"),
+        ({"units": None, "shape": (1, 3, 5)}, r"units is 15, but start, .*run, was trained with units 12"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            otpe.train(replace(other, **change))
+    assert not other.out.exists()
+    compared = otpe.CompareConfig(
+        dataset="folder", root=recorded.root, start=start, bins=7, hidden=(4,), out=tmp_path / "all"
+    )
+    with pytest.raises(ValueError, match=r"bins is 7, but start, .*run, was trained with bins 6"):
+        otpe.compare(compared)
+
+
+def test_time_steps_that_are_not_given_are_those_of_start(recorded, tmp_path):
+    config = replace(recorded, start=recorded.root / "run", bins=None, pool=1, units=None, out=tmp_path / "next")
+    result = otpe.train(config)
+    about = json.loads((result.folder / "config.json").read_text())
+    assert (about["bins"], about["pool"], about["units"], about["data_shape"]) == (6, 3, 12, [4])
+    moved = (recorded.root / "run").rename(recorded.root / "moved")
+    try:  # a run that has begun does not need the one it started from
+        assert otpe.train(replace(config, resume=True)).test_accuracy == result.test_accuracy
+    finally:
+        moved.rename(recorded.root / "run")
+
+
+def test_a_stream_takes_the_time_steps_of_start(recorded, tmp_path):
+    start, source = recorded.root / "run", str(recorded.root / "test.h5")
+    config = otpe.StreamConfig(source=source, classes=4, start=start, out=tmp_path / "stream")
+    with pytest.raises(ValueError, match=r"bins is 50, but start, .*run, was trained with bins 6: .* Leave bins out"):
+        session.run(replace(config, bins=50))
+    with pytest.raises(ValueError, match=r"dt is 0.1, but start, .*run, was trained with bins 6"):
+        session.run(replace(config, dt=0.1))
+    session.run(config)
+    about = json.loads((config.out / "config.json").read_text())
+    assert (about["bins"], about["pool"], about["units"]) == (6, 3, 12)

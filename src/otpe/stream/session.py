@@ -66,6 +66,7 @@ def prepared(config: StreamConfig) -> "Run":
     if not isinstance(config, StreamConfig):
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.StreamConfig(source=..., ...).")
     config = check_settings.plain(cast(Any, config))
+    config = setup.with_start_data(config)
     setup.checked(config)
     line = progress.LiveLine()
     with ExitStack() as opened:  # closes everything if an error comes, or else at the end of the run

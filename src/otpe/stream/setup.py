@@ -6,7 +6,7 @@ from typing import Any
 
 from otpe import check
 from otpe.lab.nested_settings import field_names
-from otpe.lab.runs import build_network, check_settings, saved_weights
+from otpe.lab.runs import build_network, check_settings, saved_weights, start_settings
 from otpe.lab.runs import custom as owned
 from otpe.lab.settings import DenseNetworkSettings, NetworkSettings, StreamConfig
 from otpe.networks import Network
@@ -18,6 +18,15 @@ from otpe.training.optimizer import Optimizer
 
 SLOPE = 10.0  # of the fast sigmoid. The paper's 25 learns worse if every step makes an update
 LARGEST_COUNT, LARGEST_WINDOW = 2**31 - 1, 1_000_000  # every checkpoint holds the window
+
+
+def with_start_data(config: StreamConfig) -> StreamConfig:
+    """Return the settings with the time steps and units of the run that `start` names, where they are not given."""
+    kind = source_kind(config)
+    if kind == "randman" or config.start is None:
+        return config
+    used = tuple(name for name in start_settings.STEPS if name in source_kinds.KINDS[kind].uses)
+    return start_settings.with_start_data(config, used)
 
 
 def checked(config: StreamConfig) -> None:

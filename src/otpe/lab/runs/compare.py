@@ -20,6 +20,7 @@ from otpe.lab.runs import check_settings, folder, guards, saved_weights, task
 from otpe.lab.runs import custom as owned
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import Result, numbers
+from otpe.lab.runs.start_settings import with_start_data
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import check_size, network_of, prepared
 from otpe.lab.settings import CompareConfig, TrainConfig
@@ -137,6 +138,8 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     check_settings.check_kind(config, CompareConfig)
     config = check_settings.plain(config)
     own = owned.going_on(config, own)
+    if own.data is None:
+        config = with_start_data(config)
     runs, left_out = planned(config, own)
     if own.data is None:
         _check_sizes(config, runs, task.expected_shape(config), own)

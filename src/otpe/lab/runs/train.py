@@ -21,6 +21,7 @@ from otpe.lab.runs.custom import Own
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.loop import Networks, Recipe, State, View
 from otpe.lab.runs.results import Result
+from otpe.lab.runs.start_settings import with_start_data
 from otpe.lab.runs.task import Exam, Splits
 from otpe.lab.runs.training_run import Run, check_tensorboard
 from otpe.lab.settings import Settings, TrainConfig
@@ -75,7 +76,10 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
 
     `may_grow`: a stored run may get more steps than it had. `kind`: the verb that works in the folder.
     """
+    check_settings.check_kind(config, TrainConfig)
     own = owned.going_on(config, own)
+    if own.data is None:
+        config = with_start_data(config)
     chosen = check_settings.checked(config, own)
     config = check_settings.plain(config)
     if config.tensorboard:

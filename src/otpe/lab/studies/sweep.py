@@ -23,6 +23,7 @@ from otpe.lab.runs.custom import NONE, Own, going_on
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import numbers
 from otpe.lab.runs.results import read as read_result
+from otpe.lab.runs.start_settings import with_start_data
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import check_size, network_of, prepared
 from otpe.lab.settings import SweepConfig, TrainConfig
@@ -117,6 +118,8 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
     check_settings.check_kind(config, SweepConfig)
     config = check_settings.plain(config)
     own = going_on(config, own)
+    if own.data is None:
+        config = with_start_data(config)
     points, left_out = grid.points(config, own)
     if own.data is None:
         for point in points:
