@@ -118,16 +118,40 @@ def test_the_curve_always_ends_at_the_current_step():
 def test_the_curve_begins_when_the_window_has_enough_labels(window, needed):
     clock = Clock()
     live, score = Live(SIZES, clock=clock), Prequential(3, window=window)
-    assert as_json(live)["sliding"] == {"labels": 0, "needed": None, "from": None}
+    assert as_json(live)["sliding"] == {"labels": 0, "needed": None, "from": None, "span": None}
     feed(live, score, block(7, labelled=0.0))
     clock.now += 1
     feed(live, score, block(needed - 1))
-    assert as_json(live)["sliding"] == {"labels": needed - 1, "needed": needed, "from": None}
+    assert as_json(live)["sliding"] == {"labels": needed - 1, "needed": needed, "from": None, "span": window}
     clock.now += 1
     feed(live, score, block(3 * window))
     first = int(score.curve.steps[score.curve.labelled >= needed][0])
-    assert as_json(live)["sliding"] == {"labels": window, "needed": needed, "from": first}
+    assert as_json(live)["sliding"] == {"labels": window, "needed": needed, "from": first, "span": window}
     assert 7 + needed <= first <= 15 + needed, "a long curve has every eighth label"
+
+
+def test_a_curve_of_sequences_with_one_label_each_spans_100_of_them():
+    clock, rng = Clock(), np.random.default_rng(0)
+    live, score, right = Live(SIZES, clock=clock), Prequential(3, window=100), []
+    for i in range(300):
+        one = block(50)
+        label = int(rng.integers(3))
+        right.append(rng.random() < 0.7)
+        steps = [step._replace(label=label, reset=t == 0) for t, step in enumerate(one.steps)]
+        score.reset()
+        feed(live, score, one._replace(steps=steps, predicted=np.full(50, label if right[-1] else -1)))
+        clock.now += 1
+        if i == 50:
+            assert as_json(live)["sliding"]["from"] is None, "50 sequences are too few"
+    live.end()
+    now = as_json(live)
+    assert now["sliding"]["span"] == pytest.approx(5000, rel=0.01)
+    assert now["sliding"]["from"] == pytest.approx(5000, rel=0.02)
+    steps, _, recent = now["curve"]
+    for place in (200, 300, 400, -1):
+        at = steps[place] // 50
+        assert recent[place] == pytest.approx(np.mean(right[max(0, at - 100) : at]), abs=0.03)
+    assert now["score"]["recent"] == round(score.window_accuracy, 4)
 
 
 def test_accuracy_of_sequences_and_confusions():

@@ -86,7 +86,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
     }
     let about = "Every step is predicted first, then learned from.";
     if (sliding.from === null) {
-      about = sliding.needed === null ? "No label has come yet." : `The curves begin with ${whole(sliding.needed)} labels: ${whole(sliding.labels)} are there.`;
+      about = sliding.needed === null ? "No label has come yet." : `The curves begin with ${whole(sliding.needed)} labels: ${whole(score.labelled)} are there.`;
     }
     if (pointer !== null && xs.length) {
       let best = 0;
@@ -224,6 +224,7 @@ function line({ g, colour }, at, xs, ys, name, wide = 2) {
     document.title = score.recent === null ? now.title : `${share(score.recent)} · ${now.title}`;
     const { sequences } = now, of = (n) => (n === null ? "" : `, n = ${whole(n)}`);
     $("window").textContent = score.window ? `last ${whole(score.window)} labels${of(now.sliding.labels)}` : "sliding window";
+    $("span").textContent = now.sliding.span ? `last ${whole(now.sliding.span)} labels` : "sliding window";
     $("all").textContent = `whole stream${of(score.labelled)}`;
     $("endings").textContent = `last ones, n = ${whole(sequences.window)}`;
     put("sequences", share(sequences.recent), sequences.all ? `all: ${share(sequences.accuracy)}, n = ${whole(sequences.all)}` : "none has ended");

@@ -23,7 +23,7 @@ import numpy as np
 
 from otpe import check
 from otpe.lab.percentiles import percentiles
-from otpe.stream.prequential import Block, Prequential
+from otpe.stream.prequential import Block, Curve, Prequential
 from otpe.stream.programs import NO_LABEL
 
 STATM = Path("/proc/self/statm")
@@ -172,7 +172,8 @@ class Live:
         )
         self._curve: list[tuple[int, float, float]] = []
         self._score: dict[str, Any] = {"steps": 0, "labelled": 0, "window": None, "accuracy": None, "recent": None}
-        self._sliding: dict[str, Any] = {"labels": 0, "needed": None, "from": None}
+        self._sliding: dict[str, Any] = {"labels": 0, "needed": None, "from": None, "span": None}
+        self._one_label = True  # whether each sequence has only one label
         self._details: dict[str, Any] = {
             "sequences": {"all": 0, "accuracy": None, "window": 0, "recent": None},
             "confusions": {"labels": 0, "rows": []},
@@ -200,6 +201,8 @@ class Live:
             seen.labels[places] = [step.label for step in steps]
             seen.predicted[places] = block.predicted[last]
             seen.resets[places] = [step.reset for step in steps]
+            labels, resets = seen.labels[places], seen.resets[places]
+            self._one_label &= not ((labels[1:] != labels[:-1]) & ~resets[1:]).any()
             seen.rates[places, 0] = x.sum(1) / self.sizes[0]
             seen.rates[places, 1:] = learned.rates[last]
             self._look(score)
@@ -228,7 +231,8 @@ class Live:
             vitals, why, score, points = self._vitals.now(), self._why, dict(self._score), [*self._curve]
             sliding, details = self._sliding, self._details
         present = (score["steps"], score["accuracy"], score["recent"])
-        if score["labelled"] and points[-1:] != [present]:
+        wide = sliding["span"] is not None and sliding["span"] > score["window"]
+        if score["labelled"] and points[-1:] != [present] and not wide:
             points.append(present)
         layers = ["input", *(f"hidden {i}" for i in range(1, len(self.sizes) - 1)), "output"]
         return {
@@ -270,21 +274,42 @@ class Live:
             "accuracy": round(score.accuracy, 4) if known else None,
             "recent": round(score.window_accuracy, 4) if known else None,
         }
-        labels, from_step = min(score.labelled, score.window), self._sliding["from"]
         now = self._clock()
         if known and now - self._looked >= SECONDS:
-            self._looked, curve = now, score.curve
+            self._looked, curve, span = now, score.curve, self._span(score)
             few = np.unique(np.linspace(0, len(curve.steps) - 1, POINTS - 1).round().astype(int))
-            shares = (_rounded(part[few]) for part in (curve.accuracy, curve.window))
+            recent = curve.window if span == score.window else _sliding(curve, span)
+            shares = (_rounded(part[few]) for part in (curve.accuracy, recent))
             self._curve = list(zip(curve.steps[few].tolist(), *shares, strict=True))
-            enough = np.flatnonzero(curve.labelled >= _needed(score.window))
+            needed = _needed(score.window) if span == score.window else span
+            enough = np.flatnonzero(curve.labelled >= needed)
             from_step = int(curve.steps[enough[0]]) if enough.size else None
-        self._sliding = {"labels": labels, "needed": _needed(score.window), "from": from_step}
+            self._sliding = {"needed": needed, "from": from_step, "span": span}
+        elif not known:
+            self._sliding = {"needed": _needed(score.window), "from": None, "span": score.window}
+        self._sliding = self._sliding | {"labels": min(score.labelled, score.window)}
         if now >= self._next_details:
             began = time.perf_counter()
             self._details = _details(score)
             spent = time.perf_counter() - began  # it grows with the window
             self._next_details = now + max(DETAIL_SECONDS, spent / DETAIL_SHARE)
+
+    def _span(self, score: Prequential) -> int:
+        """Return the number of labels of the sliding curve: the window, or 100 sequences if these are more.
+
+        The labels of a sequence with one label are one sample, so that a window of 20 such sequences would show noise.
+        """
+        if score.sequences < 2 or not self._one_label:
+            return score.window
+        return max(score.window, ceil(LEAST_LABELS * score.labelled / score.sequences))
+
+
+def _sliding(curve: Curve, span: int) -> np.ndarray:
+    """Return the accuracy over the last `span` labels at each point of the curve, as far as its points allow."""
+    right, labelled = np.append(0, curve.accuracy * curve.labelled), np.append(0, curve.labelled)
+    start = np.searchsorted(labelled, labelled[1:] - span, side="right") - 1
+    start = np.maximum(start, 0)
+    return (right[1:] - right[start]) / (labelled[1:] - labelled[start])
 
 
 def _needed(window: int) -> int:
