@@ -301,7 +301,7 @@ class Live:
         """
         if score.sequences < 2 or not self._one_label:
             return score.window
-        return max(score.window, ceil(LEAST_LABELS * score.labelled / score.sequences))
+        return max(score.window, LEAST_LABELS * round(score.labelled / score.sequences))
 
 
 def _sliding(curve: Curve, span: int) -> np.ndarray:
