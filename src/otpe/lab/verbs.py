@@ -13,7 +13,7 @@ from otpe.lab import progress
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.reproduce import Reproduction, prepared_reproduction
 from otpe.lab.report import words
-from otpe.lab.runs import compare, folder, train
+from otpe.lab.runs import compare, folder, task, train
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
 from otpe.lab.studies import align, landscapes, sweep
@@ -65,8 +65,9 @@ def value(args: Sequence[str], option: str) -> str | None:
 
 def _train(run: train.Run) -> int:
     config, result = run.config, run()
-    over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ""
+    over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ", 1 network"
     print(f"{config.data_name}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
+    print(f"  {', '.join(task.facts(config, run.splits))}")
     print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
     print(f"  training loss        {words.mean_text(result.loss)}")
@@ -77,7 +78,8 @@ def _train(run: train.Run) -> int:
 
 def _compare(comparison: compare.Comparison) -> int:
     results, path = comparison(), comparison.folder.path
-    print(f"{compare.title(comparison.config)}\n")
+    print(f"{compare.title(comparison.config)}")
+    print(f"  {', '.join(task.facts(comparison.runs[0], comparison.splits))}\n")
     print(compare.table(results))
     for line in (*comparison.left_out, *comparison.diverged):
         print(f"  {line}")

@@ -124,6 +124,23 @@ def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
     return Exam(seed, -(-samples // size), size)
 
 
+def facts(config: TrainConfig, splits: Splits) -> list[str]:
+    """Return short texts about the data of a run: the epochs, the samples of the test, and the chance level.
+
+    The chance level is the share of the most frequent class of recordings, and 1 / classes for data that is drawn.
+    """
+    test, found = splits.test, []
+    if isinstance(splits.train, FrameSet):
+        found.append(f"{config.steps * config.batch / len(splits.train):.3g} epochs")
+    if not isinstance(test, FrameSet):
+        asked = exam(test, TEST, config.test_samples, config.batch)
+        classes = len(test.names)
+        return [*found, f"tested on {asked.batches * asked.size:,} samples", f"chance {1 / classes:.3f}"]
+    found.append(f"tested on {len(test):,} samples")
+    labels = np.asarray(test.labels)
+    return [*found, f"chance {np.bincount(labels).max() / len(labels):.3f}"] if labels.ndim == 1 else found
+
+
 def fingerprint(splits: Splits, seed: int, batch: int) -> str:
     """Return a hash of the first mini-batch of each dataset. A run must not be resumed on other data."""
     content = hashlib.sha256()
