@@ -126,7 +126,7 @@ def test_on_a_gpu_every_neuron_has_fused_kernels(rule):
     params, spikes, labels = net.init(jax.random.key(0)), np.zeros((12, 4, 8), np.uint8), np.zeros(4, int)
     gradients = jax.jit(lambda p: otpe.gradients(net, p, spikes, labels, rule=rule, backend="pallas"))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)  # not the deprecations of newer versions of jax
         program = gradients.trace(params).lower(lowering_platforms=("cuda",)).as_text()
     assert "stablehlo.while" not in program
     assert program.count("xla.gpu.triton") >= 8
