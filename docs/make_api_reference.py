@@ -43,10 +43,15 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "Along", "LandscapeConfig", "sweep", "SweepConfig", "SweepResult", "reproduce", "ReproduceConfig", "report",
          "StreamConfig"),
     ),
+    "stream": (
+        "Streams",
+        "`otpe.stream`.",
+        ("stream", "stream.worlds"),
+    ),
     "datasets": ("Datasets", "Labelled spikes: `otpe.datasets`.", ("datasets",)),
     "testing": ("Checks for parts of your own", "`otpe.testing`.", ("testing",)),
 }  # fmt: skip
-MODULES = ("datasets", "layers", "testing")
+MODULES = ("datasets", "layers", "stream", "stream.worlds", "testing")
 ORDINARY = (object, tuple, dict, list, str, int, float, Exception)
 
 
@@ -68,14 +73,14 @@ def pages() -> Iterator[tuple[str, str]]:
     for page, (title, introduction, names) in PAGES.items():
         parts = [f"# {title}\n\n{introduction}\n"]
         for name in names:
-            thing = getattr(otpe, name)
             if name not in MODULES:
-                parts.append(described("otpe", name, thing))
+                parts.append(described("otpe", name, getattr(otpe, name)))
                 continue
             module = import_module(f"otpe.{name}")
             parts.append(_text(module) + "\n")
             for inner in module.__all__:
-                if id(getattr(module, inner)) not in front and not _is_private_use(module, inner):
+                is_elsewhere = id(getattr(module, inner)) in front or f"{name}.{inner}" in MODULES
+                if not is_elsewhere and not _is_private_use(module, inner):
                     parts.append(described(f"otpe.{name}", inner, getattr(module, inner)))
         yield f"{page}.md", "\n".join(parts)
 

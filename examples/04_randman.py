@@ -1,9 +1,10 @@
-"""The paper's Randman experiments, offline and online: every rule on several draws of the manifolds, 4 networks each.
+"""Train with several rules and compare them: `otpe.train` for each rule, offline or online, from one loop.
 
-    python examples/04_randman.py offline t-randman --steps 8000      # minutes on a GPU, many hours on a CPU
-    python examples/04_randman.py offline r-randman --steps 20000
-    python examples/04_randman.py online t-randman --steps 5000       # with a search for the learning rate of each rule
-    python examples/04_randman.py online t-randman --steps 60 --search-steps 20 --manifolds 0 --networks 2 --hidden 16
+    python examples/04_randman.py --figure randman.png                # offline, T-Randman made small
+    python examples/04_randman.py online t-randman                    # one update per time step
+    python examples/04_randman.py offline t-randman --long            # the paper's sizes: minutes on a GPU
+    python examples/04_randman.py offline r-randman --long --steps 20000
+    python examples/04_randman.py online t-randman --long --steps 3000    # tries three learning rates for each rule
 
 Every run has its folder below --out. Repeat the same command to resume runs that were stopped.
 `last` is the mean validation accuracy over the last eighth of the run. `test` is the test accuracy of the parameters
@@ -22,6 +23,16 @@ import otpe
 
 OFFLINE = ["bptt", "otpe", "approx-otpe", "ostl", "ottt"]
 ONLINE = ["otpe", "f-otpe", "approx-otpe", "f-approx-otpe", "ostl", "ottt"]
+LONG = {
+    "steps": 8000,
+    "manifolds": [0, 1, 2],
+    "networks": 4,
+    "hidden": [128, 128],
+    "rates": [1e-3, 4e-4, 1.5e-4],
+    "out": Path("runs/randman"),
+}
+SHORT = {"steps": 400, "manifolds": [0], "networks": 1, "hidden": [64], "rates": [1e-3], "out": Path("runs/example-04")}
+SMALL_TASK = {"classes": 5, "units": 40, "dims": 2, "alpha": 2.0, "batch": 32, "test_samples": 2048, "eval_every": 25}
 
 
 def main() -> None:
@@ -29,20 +40,24 @@ def main() -> None:
     rules = args.rules or (OFFLINE if args.mode == "offline" else ONLINE)
     numbers = {"command": " ".join(["python", *sys.argv]), "otpe": otpe.__version__, "jax": jax.__version__}
     numbers |= {"device": jax.devices()[0].device_kind, "steps": args.steps, "networks": args.networks}
-    rates = dict.fromkeys(rules, 1e-3)
-    if args.mode == "online":
+    rates = dict.fromkeys(rules, 1e-3 if args.long or args.mode == "online" else 5e-3)
+    if args.mode == "online" and len(args.rates) > 1:
         numbers["search"] = {rule: search(rule, args) for rule in rules}
         rates = {rule: max(numbers["search"][rule].items(), key=lambda item: item[1])[0] for rule in rules}
     numbers |= {"learning_rates": rates, "manifolds": {}}
+    curves = {}
     for seed in args.manifolds:
         row = numbers["manifolds"][seed] = {}
         for rule in rules:
             result = train(rule, args, steps=args.steps, learning_rate=float(rates[rule]), manifolds=seed)
+            curves.setdefault(rule, curve(result))
             row[rule] = {"last": last(result), "test": rounded(result.test_accuracy), "loss": rounded(result.loss)}
             print(f"manifolds {seed}  {rule:14} last {mean(row[rule]['last'])}  {result}", flush=True)
             if args.json:
                 args.json.write_text(json.dumps(numbers, indent=1) + "\n")
     report(numbers, rules)
+    if args.figure:
+        draw(curves, args)
 
 
 def search(rule: str, args: argparse.Namespace) -> dict[str, float]:
@@ -58,7 +73,8 @@ def search(rule: str, args: argparse.Namespace) -> dict[str, float]:
 def train(rule: str, args: argparse.Namespace, **settings) -> otpe.Result:
     name = "-".join([args.dataset, args.mode, rule, *(f"{value:g}" for value in settings.values())])
     shared = {"dataset": args.dataset, "mode": args.mode, "rule": rule, "seeds": args.networks, "hidden": args.hidden}
-    return otpe.train(otpe.TrainConfig(**shared, **settings, out=args.out / name, resume=True))
+    task = {} if args.long else SMALL_TASK
+    return otpe.train(otpe.TrainConfig(**shared, **task, **settings, out=args.out / name, resume=True))
 
 
 def last(result: otpe.Result) -> list[float]:
@@ -67,13 +83,31 @@ def last(result: otpe.Result) -> list[float]:
     return rounded(np.mean(lines, 0))
 
 
+def curve(result: otpe.Result) -> tuple[list[int], np.ndarray]:
+    """Return the steps [K] of the evaluations, and the validation accuracy [K, networks]."""
+    return [line["step"] for line in result.metrics], np.array([line["valid_accuracy"] for line in result.metrics])
+
+
 def report(numbers: dict, rules: list[str]) -> None:
-    """Return the mean over all networks, and the lowest and highest mean of one manifold draw."""
+    """Print the mean over all networks, and the lowest and highest mean of one manifold draw."""
     print(f"\n{'':16}{'last':>8}{'over manifolds':>20}{'test':>10}")
     for rule in rules:
         means = [[np.mean(row[rule][what]) for row in numbers["manifolds"].values()] for what in ("last", "test")]
         spread = f"{min(means[0]):.3f} to {max(means[0]):.3f}"
         print(f"  {rule:14}{np.mean(means[0]):8.3f}{spread:>20}{np.mean(means[1]):10.3f}")
+
+
+def draw(curves: dict[str, tuple[list[int], np.ndarray]], args: argparse.Namespace) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for i, (rule, (steps, accuracy)) in enumerate(curves.items()):
+        axes.plot(steps, accuracy.mean(1), marker="osD^vP"[i % 6], markevery=2, markersize=4, label=rule)
+    axes.set(xlabel="mini-batches", ylabel="validation accuracy", ylim=(0, 1))
+    axes.set_title(f"{args.dataset}, {args.mode}", loc="left")
+    axes.legend(fontsize="small")
+    figure.savefig(args.figure, dpi=110)
 
 
 def rounded(values) -> list[float]:
@@ -86,17 +120,20 @@ def mean(values: list[float]) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["offline", "online"])
-    parser.add_argument("dataset", choices=["t-randman", "r-randman"])
-    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("mode", choices=["offline", "online"], nargs="?", default="offline")
+    parser.add_argument("dataset", choices=["t-randman", "r-randman"], nargs="?", default="t-randman")
+    parser.add_argument("--long", action="store_true", help="the paper's sizes; other options can change them")
+    parser.add_argument("--steps", type=int, help="mini-batches")
     parser.add_argument("--rules", nargs="+")
-    parser.add_argument("--manifolds", type=int, nargs="+", default=[0, 1, 2], help="seeds of the manifolds")
-    parser.add_argument("--networks", type=int, default=4, help="initial weights and batches, side by side")
-    parser.add_argument("--hidden", type=int, nargs="+", default=(128, 128))
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 4e-4, 1.5e-4], help="online: rates to try")
-    parser.add_argument("--search-steps", type=int, default=600, help="online: mini-batches for each of them")
-    parser.add_argument("--out", type=Path, default=Path("runs/randman"))
+    parser.add_argument("--manifolds", type=int, nargs="+", help="seeds of the manifolds")
+    parser.add_argument("--networks", type=int, help="initial weights and batches, trained side by side")
+    parser.add_argument("--hidden", type=int, nargs="+", help="neurons of each hidden layer")
+    parser.add_argument("--rates", type=float, nargs="+", help="online: learning rates to try")
+    parser.add_argument("--search-steps", type=int, default=600, help="online: mini-batches for each learning rate")
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--figure", type=Path, help="draw the accuracy during training into this file")
+    parser.set_defaults(**(LONG if parser.parse_args().long else SHORT))
     args = parser.parse_args()
     args.hidden = tuple(args.hidden)
     return args

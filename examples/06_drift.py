@@ -1,13 +1,13 @@
 """A world that changes: OTPE, OSTL and OTTT continue to learn in it, a frozen network does not.
 
-    python examples/06_drift.py                     # one world, about three minutes on 2 cores
-    python examples/06_drift.py --quick             # seconds, and too short to learn much
-    python examples/06_drift.py --seeds 1 2 3 --json docs/results/drift.json --figure docs/figures
-    python examples/06_drift.py --search            # try learning rates, in another world
+    python examples/06_drift.py --figure drift.png
+    python examples/06_drift.py --long --seeds 1 2 3      # a larger network, a longer stream, three worlds: ten minutes
+    python examples/06_drift.py --long --search           # try learning rates, in another world
 
-The stream is T-Randman, sample after sample. Every learner predicts, then learns, on the same stream. Accuracy is that
-of whole sequences, decided at their last step, over the last 200 sequences: it rises with time within a sequence. The
-frozen network is a copy of OTPE's network at the first change.
+The stream is T-Randman, sample after sample. Four things happen in it: classes swap their meaning, sensors die, a
+class appears, and all sensors shift. Every learner predicts, then learns, on the same stream. Accuracy is that of whole
+sequences, decided at their last step, over the last 200 sequences. The frozen network is a copy of OTPE's network at
+the first change.
 """
 
 import argparse
@@ -23,10 +23,7 @@ import optax
 from tqdm import tqdm
 
 import otpe
-from otpe.lab.report.content import Figure, Line, Lines, Mark
-from otpe.lab.report.palette import shown
-from otpe.stream import worlds
-from otpe.stream.prequential import Prequential, blocks
+from otpe.stream import Prequential, blocks, worlds
 
 TIME = 50  # steps of a sequence
 WINDOW, EVERY = 200, 20  # sequences: window of the accuracy, and distance of points of a curve
@@ -44,12 +41,12 @@ class Size(NamedTuple):
     each: int  # sequences between changes
 
 
-WHOLE, QUICK = Size(128, 3000, 2000), Size(32, 60, 40)
+SHORT, LONG = Size(64, 1000, 600), Size(128, 3000, 2000)
 
 
 def main() -> None:
     args = arguments()
-    size = QUICK if args.quick else WHOLE
+    size = LONG if args.long else SHORT
     if args.search:
         return search(size)
     curves_of = {name: [] for name in (*RATES, "frozen")}
@@ -67,10 +64,8 @@ def main() -> None:
     )
     if args.json:
         args.json.write_text(json.dumps(record(args, size, numbers), indent=1) + "\n")
-    from otpe.lab.report import drawing
-
-    args.figure.mkdir(parents=True, exist_ok=True)
-    print("Figure:", *drawing.draw(figure(curves_of, changes), args.figure))
+    if args.figure:
+        draw(curves_of, changes, args.figure)
 
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
@@ -139,9 +134,13 @@ def tables(numbers: dict[str, list[dict]]) -> str:
             rows = [row[change] for row in of_worlds]
             cells = [spread([100 * row[what] for row in rows], 1) for what in ("before", "worst", "end")]
             wait = "–" if name == "frozen" else recovery([row["steps"] for row in rows])  # it does not learn
-            text += f"| {shown(name)} | {' | '.join(cells)} | {wait} |\n"
+            text += f"| {title(name)} | {' | '.join(cells)} | {wait} |\n"
         text += "\n"
     return text
+
+
+def title(name: str) -> str:
+    return name if name == "frozen" else name.upper()
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -155,21 +154,23 @@ def recovery(steps: list[int | None]) -> str:
     return spread(known, 0) + (f" (in {len(known)} of {len(steps)})" if len(known) < len(steps) else "")
 
 
-def figure(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change]) -> Figure:
-    lines = []
-    for name, curves in curves_of.items():
-        accuracy = np.array([list(curve.values()) for curve in curves])
-        steps = [at / 1000 for at in curves[0]]
-        lines.append(Line(name=name, x=steps, y=accuracy.mean(0).tolist(), spread=accuracy.std(0).tolist()))
-    panel = Lines(
-        title=f"Predict, then learn: mean and σ over {len(curves_of['frozen'])} worlds",
-        x="thousand time steps",
-        y=f"accuracy, last {WINDOW} sequences",
-        lines=lines,
-        y_range=(0.0, 1.1),
-        marks=[Mark(x=change.at / 1000, text=name) for name, change in changes.items()],
-    )
-    return Figure(name="drift", caption="A world that changes.", panels=[panel])
+def draw(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change], file: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    for i, (name, curves) in enumerate(curves_of.items()):
+        accuracy, steps = np.array([list(curve.values()) for curve in curves]), [at / 1000 for at in curves[0]]
+        mean, sigma = accuracy.mean(0), accuracy.std(0)
+        axes.plot(steps, mean, color=f"C{i}", marker="osDX"[i % 4], markevery=10, markersize=4, label=title(name))
+        if len(curves) > 1:
+            axes.fill_between(steps, mean - sigma, mean + sigma, color=f"C{i}", alpha=0.2, linewidth=0)
+    for name, change in changes.items():
+        axes.axvline(change.at / 1000, color="grey", linestyle=":")
+        axes.text(change.at / 1000, 1.02, f" {name}", fontsize="small")
+    axes.set(xlabel="thousand time steps", ylabel=f"accuracy, last {WINDOW} sequences", ylim=(0, 1.1))
+    axes.legend(loc="lower left", fontsize="small")
+    figure.savefig(file, dpi=110)
 
 
 def record(args: argparse.Namespace, size: Size, numbers: dict) -> dict:
@@ -179,7 +180,7 @@ def record(args: argparse.Namespace, size: Size, numbers: dict) -> dict:
 
 
 def search(size: Size) -> None:
-    """Return the mean accuracy along the stream, by rule and learning rate."""
+    """Print the mean accuracy along the stream, by rule and learning rate."""
     for rule in RATES:
         for rate in TRIED:
             curve, _ = live(rule, SEARCH, size, rate)
@@ -189,10 +190,10 @@ def search(size: Size) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds of worlds and networks")
-    parser.add_argument("--quick", action="store_true", help="a small network and a short stream")
+    parser.add_argument("--long", action="store_true", help="a larger network and a longer stream")
     parser.add_argument("--search", action="store_true", help="try learning rates instead")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--figure", type=Path, default=Path("runs/drift"), help="folder of the figure")
+    parser.add_argument("--figure", type=Path, help="draw the accuracy along the stream into this file")
     return parser.parse_args()
 
 

@@ -1,10 +1,9 @@
 """Event vision: a convolutional network learns, online, in which direction a shape moves.
 
-    python examples/07_event_vision.py                       # about a quarter of an hour on 2 busy cores
-    python examples/07_event_vision.py --quick               # seconds, but too short to learn
-    python examples/07_event_vision.py --leak 0.7            # one leak for all neurons
-    python examples/07_event_vision.py --search              # try learning rates, on other samples
-    python examples/07_event_vision.py --json docs/results/event-vision.json --figure docs/figures
+    python examples/07_event_vision.py --figure event-vision.png
+    python examples/07_event_vision.py --long              # larger, 3 networks for each rule: a quarter of an hour
+    python examples/07_event_vision.py --long --leak 0.7   # one leak for all hidden neurons
+    python examples/07_event_vision.py --long --search     # try learning rates, on other samples
 
 OTPE, Approx OTPE and OTTT update the weights at every time step, in memory that does not grow with time. BPTT updates
 them once per mini-batch, after the last step. All rules start from the same weights and see the same mini-batches.
@@ -28,8 +27,6 @@ import optax
 from tqdm import tqdm
 
 import otpe
-from otpe.lab.report.content import Figure, Line, Lines
-from otpe.lab.report.palette import shown
 from otpe.layers import conv, dense, flatten
 
 LOSS = "membrane"  # the output neurons do not spike
@@ -56,13 +53,14 @@ class Curve(NamedTuple):
     seconds: float  # without compilation
 
 
-WHOLE = Size(grid=16, time_steps=20, channels=(8, 16), steps=600, test=1024)
-QUICK = Size(grid=12, time_steps=8, channels=(4, 8), steps=80, test=64)
+LONG = Size(grid=16, time_steps=20, channels=(8, 16), steps=600, test=1024)
+SHORT = Size(grid=12, time_steps=8, channels=(4, 8), steps=200, test=256)
+TITLES = {"bptt": "BPTT", "otpe": "OTPE", "approx-otpe": "Approx OTPE", "ottt": "OTTT"}
 
 
 def main() -> None:
     args = arguments()
-    size = QUICK if args.quick else WHOLE
+    size = LONG if args.long else SHORT
     if args.search:
         return search(size, args.leak)
     net, data, curves = network(size, args.leak), shapes(size), {}
@@ -74,10 +72,7 @@ def main() -> None:
     if args.json:
         args.json.write_text(json.dumps(record(args, size, net, curves), indent=1) + "\n")
     if args.figure:
-        from otpe.lab.report import drawing
-
-        args.figure.mkdir(parents=True, exist_ok=True)
-        print("Figure:", *drawing.draw(figure(curves), args.figure))
+        draw(curves, args.figure)
 
 
 def shapes(size: Size) -> otpe.datasets.MovingShapes:
@@ -178,7 +173,7 @@ def table(numbers: dict[str, dict], size: Size) -> str:
         updates = size.steps * (1 if rule == "bptt" else size.time_steps)
         accuracy, loss = spread([100 * a for a in row["accuracy"]], 1), spread(row["loss"], 3)
         traces = "–" if row["trace_bytes"] is None else f"{row['trace_bytes'] / 1024:.1f}"
-        text += f"| {shown(rule)} | {updates:,} | {accuracy} | {loss} | {traces} |\n"
+        text += f"| {TITLES[rule]} | {updates:,} | {accuracy} | {loss} | {traces} |\n"
     return text
 
 
@@ -186,27 +181,22 @@ def spread(values: list[float], digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
 
 
-def figure(curves_of: dict[str, list[Curve]]) -> Figure:
-    def lines(what: str) -> list[Line]:
-        plotted = []
-        for rule, curves in curves_of.items():
-            values = np.array([getattr(curve, what) for curve in curves])
-            x = [EVERY * (i + 1) for i in range(values.shape[1])]
-            plotted.append(Line(name=rule, x=x, y=values.mean(0).tolist(), spread=values.std(0).tolist()))
-        return plotted
+def draw(curves_of: dict[str, list[Curve]], file: Path) -> None:
+    from matplotlib.figure import Figure
 
-    networks = len(next(iter(curves_of.values())))
-    panels = [
-        Lines(
-            title=f"Unseen samples: mean and σ of {networks} networks",
-            x="mini-batches",
-            y="test accuracy",
-            lines=lines("accuracy"),
-            y_range=(0.0, 1.0),
-        ),
-        Lines(title="Training", x="mini-batches", y="loss", lines=lines("loss")),
-    ]
-    return Figure(name="event-vision", caption="Directions of moving shapes, learned online.", panels=panels)
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    for axes, what in zip(figure.subplots(1, 2), ("accuracy", "loss"), strict=True):
+        for i, (rule, curves) in enumerate(curves_of.items()):
+            values = np.array([getattr(curve, what) for curve in curves])
+            x, mean, sigma = EVERY * (np.arange(values.shape[1]) + 1), values.mean(0), values.std(0)
+            axes.plot(x, mean, color=f"C{i}", marker="osD^"[i % 4], markersize=4, label=TITLES[rule])
+            if len(curves) > 1:
+                axes.fill_between(x, mean - sigma, mean + sigma, color=f"C{i}", alpha=0.2, linewidth=0)
+        axes.set_xlabel("mini-batches")
+    figure.axes[0].set(ylabel="accuracy on unseen samples", ylim=(0, 1))
+    figure.axes[1].set_ylabel("training loss")
+    figure.axes[1].legend(fontsize="small")
+    figure.savefig(file, dpi=110)
 
 
 def record(args: argparse.Namespace, size: Size, net: otpe.Network, curves_of: dict[str, list[Curve]]) -> dict:
@@ -218,13 +208,15 @@ def record(args: argparse.Namespace, size: Size, net: otpe.Network, curves_of: d
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", type=int, default=3, help="networks for each rule")
-    parser.add_argument("--quick", action="store_true", help="small, and too short to learn")
+    parser.add_argument("--long", action="store_true", help="larger images, networks and runs")
+    parser.add_argument("--networks", type=int, help="networks for each rule: 1 by default, 3 with --long")
     parser.add_argument("--leak", type=float, help="one leak for all hidden neurons, instead of one per channel")
     parser.add_argument("--search", action="store_true", help="try learning rates")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--figure", type=Path, help="draw the curves into this folder")
-    return parser.parse_args()
+    parser.add_argument("--figure", type=Path, help="draw the curves into this file")
+    args = parser.parse_args()
+    args.networks = args.networks or (3 if args.long else 1)
+    return args
 
 
 if __name__ == "__main__":

@@ -21,28 +21,28 @@ def example(monkeypatch):
 def test_all_rules_learn_and_are_drawn(example, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(example, "EVERY", 2)
     monkeypatch.setattr(example, "BATCH", 4)
-    monkeypatch.setattr(example, "QUICK", example.Size(grid=12, time_steps=3, channels=(2, 3), steps=4, test=8))
-    files = ["--json", str(tmp_path / "numbers.json"), "--figure", str(tmp_path / "figure")]
-    monkeypatch.setattr(sys, "argv", ["07_event_vision.py", "--quick", "--networks", "1", *files])
+    monkeypatch.setattr(example, "SHORT", example.Size(grid=12, time_steps=3, channels=(2, 3), steps=4, test=8))
+    files = ["--json", str(tmp_path / "numbers.json"), "--figure", str(tmp_path / "event-vision.png")]
+    monkeypatch.setattr(sys, "argv", ["07_event_vision.py", "--networks", "1", *files])
     example.main()
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert set(numbers["rules"]) == {"bptt", "otpe", "approx-otpe", "ottt"}
     assert all(len(curve) == 2 for curves in numbers["accuracy"].values() for curve in curves)
-    assert (tmp_path / "figure" / "event-vision.png").exists()
+    assert (tmp_path / "event-vision.png").exists()
     table = capsys.readouterr().out
     assert "| BPTT | 4 |" in table
     assert "| OTPE | 12 |" in table, "there is an update at each time step"
 
 
 def test_hidden_layers_spike_from_the_start(example):
-    net, data = example.network(example.WHOLE), example.shapes(example.WHOLE)
+    net, data = example.network(example.LONG), example.shapes(example.LONG)
     *hidden, _ = net.record(example.start(net, 0), data.batch(0, 0, 8).spikes)
     assert all(0.01 < float(spikes.mean()) < 0.5 for spikes in hidden)
     assert otpe.state_bytes(net, "approx-otpe").traces < otpe.state_bytes(net, "otpe").traces / 10
 
 
 def test_otpe_is_exact_below_outputs_that_do_not_spike(example):
-    size = example.QUICK
+    size = example.SHORT
     net, data = example.network(size), example.shapes(size)
     params, (spikes, labels) = example.start(net, 0), data.batch(0, 0, 8)
     exact, actual = (

@@ -36,6 +36,8 @@ Watcher = Callable[[Block, Prequential, float], object]
 
 
 class StreamResult(NamedTuple):
+    """The learner at the end, its score, its `place` (steps, seconds, skipped input) and the run folder."""
+
     learner: StreamLearner
     score: Prequential
     place: Place  # steps, seconds, what was skipped

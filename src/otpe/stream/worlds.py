@@ -1,10 +1,13 @@
 """Worlds that change: classes swap their meaning, sensors die or shift, a class is new.
 
+    from otpe.stream import worlds
+
     steps = worlds.samples(otpe.datasets.randman("time"), seed=0)                 # an endless stream
     steps = worlds.changing(steps, worlds.Swap(at=50_000, classes=(0, 1)), worlds.Die(at=100_000, share=0.3))
 
-Any iterator of steps can change in this way, also recorded files: `changing(sources.recordings(...), ...)`. Seeds
-decide everything, so the same call always gives the same stream.
+Any iterator of steps can change in this way, also recorded files:
+`worlds.changing(otpe.stream.recordings(...), ...)`. Seeds decide everything, so the same call always
+gives the same stream.
 
 `at` counts the steps of the changed stream. Sensors change at exactly that step. Classes change with the next sample:
 where a sequence begins, or where the label differs from that of the step before.
@@ -21,6 +24,8 @@ from otpe import check, memory
 from otpe.datasets import Dataset
 from otpe.stream.programs import NO_LABEL
 from otpe.stream.time_steps import Step
+
+__all__ = ["Appear", "Die", "Shift", "Swap", "changing", "samples"]
 
 LATEST = 2**63  # steps
 
