@@ -141,6 +141,22 @@ def test_archives_are_found_whatever_their_name(verb, tmp_path):
             read("test")
 
 
+def test_units_are_read_from_the_files(tmp_path):
+    tiny_events.make(tmp_path / "train.h5")
+    tiny_events.make(tmp_path / "test.h5", spikes__units=[u % 5 for u in tiny_events.rows(seed=1)[1]], seed=1)
+    parts = [datasets.folder(tmp_path, split, 10) for split in ("train", "valid", "test")]
+    assert [part.units for part in parts] == [UNITS] * 3, "the test file alone has 5"
+    np.testing.assert_array_equal(parts[0].frames, datasets.folder(tmp_path, "train", 10, units=UNITS).frames)
+    assert "train.h5-units.npz" in cache_files(tmp_path)
+    tiny_events.make(tmp_path / "test.h5", spikes__units=[u + 4 for u in tiny_events.rows(seed=1)[1]], seed=1)
+    for split in ("train", "test"):
+        with pytest.raises(
+            ValueError, match=r"test.h5 has spikes of units up to 15, .* only up to 11.* units, such as 16"
+        ):
+            datasets.folder(tmp_path, split, 10)
+    assert datasets.folder(tmp_path, "test", 10, units=16).units == 16
+
+
 def test_units_of_a_camera_folder_become_a_grid(root):
     """Units have the order (P, H, W). Flat and grid share one cache; pooled squares have another."""
     (flat, grid), squares = (
@@ -158,7 +174,7 @@ def test_units_of_a_camera_folder_become_a_grid(root):
 
 
 FOLDERS = [
-    ({}, r"neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as 2 34 34"),
+    ({"units": 0}, r"units is 0, expected a whole number above 0"),
     ({"shape": 12}, r"shape is 12, expected the shape of the units, such as \(2, 34, 34\)"),
     ({"shape": (3, -4)}, r"shape is -4, expected a whole number above 0"),
     ({"shape": (3, 4), "units": 13}, r"units is 13 and shape is \(3, 4\), which has 12 units. Give one of them"),

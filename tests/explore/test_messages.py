@@ -24,7 +24,7 @@ BAD = [
     (["ssc", "--standardize", "fixed"], r"standardize is 'fixed', but ssc has no use for it"),
     (["shd", "--units", "70"], r"units is 70, but shd has no use for it: it is for folder\."),
     (["t-randman", "--keep-empty"], r"keep_empty is True, but t-randman has no use for it"),
-    (["folder"], r"neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape"),
+    (["folder"], r"data/folder holds no .h5 file, nor a .h5.zip \(there is no such folder\).*with --root"),
     (["folder", "--units", "0"], r"units is 0, expected a whole number above 0"),
     (["folder", "--units", "8"], r"data/folder holds no .h5 file, nor a .h5.zip \(there is no such folder\).*with --root"),
     (["shd", "--bins", "5", "--dt", "0.1"], r"bins is 5 and dt is 0.1, expected one of them"),

@@ -52,7 +52,7 @@ BAD = [
     (["--dataset", "shd", "--dt", "nan"], r"dt is nan, expected seconds"),
     (["--dataset", "shd", "--pool", "3"], r"pool is 3, which does not divide 700 units"),
     (["--dataset", "shd"], r"data/shd/shd_train.h5 is not there, nor its .zip"),
-    (["--dataset", "folder"], r"neither units nor shape is given, and a folder does not tell"),
+    (["--dataset", "folder"], r"data/folder holds no train.h5, nor anything_train.h5 \(there is no such folder\)"),
     (["--dataset", "folder", "--units", "8", "--shape", "2", "2", "3"], r"units is 8 and shape is \(2, 2, 3\), which has 12 units"),
     (["--dataset", "folder", "--shape", "2", "0", "3"], r"shape is 0, expected a whole number above 0"),
     (["--dataset", "folder", "--shape", "2", "4", "3", "--pool", "2"], r"pool is 2, which does not divide the height and width of the shape \[2, 4, 3\]"),
@@ -346,6 +346,27 @@ def test_time_steps_that_are_not_given_are_those_of_start(recorded, tmp_path):
         assert otpe.train(replace(config, resume=True)).test_accuracy == result.test_accuracy
     finally:
         moved.rename(recorded.root / "run")
+
+
+def test_units_of_a_folder_are_read_from_its_files(recorded, tmp_path, capsys):
+    config = replace(recorded, units=None, out=tmp_path / "run")
+    found, given = otpe.train(config), otpe.train(replace(recorded, out=tmp_path / "given"))
+    assert ": 12 units, as the largest one is 11. --units gives another number." in capsys.readouterr().err
+    assert found.net == given.net
+    assert found.test_accuracy == given.test_accuracy
+    few = tmp_path / "few"  # its largest unit is 5, and the networks take 12
+    few.mkdir()
+    units = [u % 6 for u in tiny_events.rows(8)[1]]
+    for split in ("train", "valid", "test"):
+        tiny_events.make(few / f"{split}.h5", recordings=8, spikes__units=units)
+    assert cli.main(["evaluate", str(config.out), "--data", str(few)]) == 0
+    next_run = otpe.train(replace(config, start=config.out, root=few, out=tmp_path / "next"))
+    assert next_run.net == found.net
+    assert cli.main(["data", "folder", "--root", str(few), "--bins", "5", "--out", str(tmp_path / "report")]) == 0
+    assert "6 units, as the largest one is 5. --units" in capsys.readouterr().err
+    stream = otpe.StreamConfig(source=str(few / "test.h5"), classes=4, bins=5, hidden=(3,), out=tmp_path / "stream")
+    session.run(stream)
+    assert json.loads((tmp_path / "stream" / "config.json").read_text())["units"] == 6
 
 
 def test_a_stream_takes_the_time_steps_of_start(recorded, tmp_path):

@@ -27,6 +27,7 @@ SPLITS = ("train", "valid", "test")
 UNPACKED = (".h5", ".hdf5")
 ENDINGS = (*UNPACKED, ".h5.zip", ".hdf5.zip", ".zip")  # a longer one comes before its own end
 Kind = Literal["first", "stratified", "speakers", "none"]
+MOST_UNITS = 2**31
 KINDS = ("first", "stratified", "speakers", "none")
 
 
@@ -140,11 +141,12 @@ def folder(
 ) -> FrameSet:
     """Return the recordings of any folder with files in SHD's layout, named `train.h5`, `anything_test.h5` and so on.
 
-    `units` is their number; `shape` is their shape, such as (2, 34, 34) for a camera whose unit (p·H + y)·W + x is the
-    pixel x, y of polarity p. `validation` is used if there is no file for "valid". Other arguments as in `shd`.
+    `units` is their number, by default the largest unit of the files + 1. `shape` is their shape, such as (2, 34, 34)
+    for a camera whose unit (p·H + y)·W + x is the pixel x, y of polarity p. `validation` is used if there is no file
+    for "valid". Other arguments as in `shd`.
     """
-    axes = axes_of(units, shape)
     check.one_of("split", split, SPLITS)
+    axes = axes_in_files(Path(root), units, shape)
     root, held_out, binning = Path(root), Holdout.of(validation), Binning.of(bins)
     has_valid = _only(root, "valid") is not None
     in_file = "train" if split == "valid" and not has_valid else split
@@ -156,12 +158,7 @@ def folder(
 
 
 def axes_of(units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the shape of the units of a folder. At least one of the two settings must be given."""
-    if units is None and shape is None:
-        raise ValueError(
-            "neither units nor shape is given, and a folder does not tell. Give units, such as 700, or shape, such as"
-            " 2 34 34."
-        )
+    """Return the shape of the units from their number or shape, of which at least one is given."""
     if shape is None:
         return (check.count("units", units),)
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
@@ -174,6 +171,48 @@ def axes_of(units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
     return axes
 
 
+def axes_in_files(root: Path, units: int | None, shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the shape of the units of a folder. If none is given, the number of units is read from the files."""
+    return (units_of(root),) if units is None and shape is None else axes_of(units, shape)
+
+
+def units_of(root: Path) -> int:
+    """Return the number of units of a folder: the largest unit + 1 of the files for training and validation.
+
+    Raises ValueError if the file for the test has a larger one, because the number is not clear then.
+    """
+    files = {split: path for split in SPLITS if (path := _only(root, split)) is not None}
+    if not files:
+        file_of(root, "train")  # raises
+    largest = {split: largest_unit(path) for split, path in files.items()}
+    learned = [unit for split, unit in largest.items() if split != "test"] or [*largest.values()]
+    if largest.get("test", 0) > max(learned):
+        raise ValueError(
+            f"{files['test']} has spikes of units up to {largest['test']}, but the files to learn from only up to"
+            f" {max(learned)}, so the number of units is not clear. Give units, such as {largest['test'] + 1}."
+        )
+    return max(learned) + 1
+
+
+def largest_unit(path: Path) -> int:
+    """Return the largest unit of a file, from the cache if it was read before."""
+    stamp, places = {"largest": 1, "source": _stamp(path)}, _cache_places(path, f"{path.name}-units")
+    for place in places:
+        arrays = cache.read(*place, stamp, lambda arrays: arrays["largest"].shape == (1,))
+        if arrays is not None:
+            return int(arrays["largest"][0])
+    units = hdf5.read(path, MOST_UNITS, keep_empty=True).units
+    largest = int(units.max(initial=0))
+    any(cache.write(*place, stamp, {"largest": np.array([largest])}) for place in places)
+    return largest
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    """Return what changes when a file changes."""
+    about = path.stat()
+    return {"size": about.st_size, "modified": about.st_mtime_ns, "changed": about.st_ctime_ns}
+
+
 def from_settings(settings: Any) -> tuple[FrameSet, ...]:
     """Return the datasets for training, validation and test of `DataSettings`, for the registry."""
     root, binning = settings.root or Path("data") / settings.dataset, binning_of(settings)
@@ -181,7 +220,7 @@ def from_settings(settings: Any) -> tuple[FrameSet, ...]:
         return tuple(ssc(root, split, binning) for split in SPLITS)
     if settings.dataset == "shd":
         return tuple(shd(root, split, binning, validation=settings.validation) for split in SPLITS)
-    shape = shape_in_files(settings.dataset, settings.units, settings.shape)
+    shape = axes_in_files(Path(root), settings.units, settings.shape or None)
     return tuple(folder(root, split, binning, shape=shape, validation=settings.validation) for split in SPLITS)
 
 
@@ -191,13 +230,17 @@ def expected_shape(settings: Any) -> tuple[int, tuple[int, ...], int]:
         raise ValueError(f"max_steps is {settings.max_steps} without dt. Give dt as well, or bins instead.")
     if settings.max_steps is not None:
         check.count("max_steps", settings.max_steps)
-    shape = shape_in_files(settings.dataset, settings.units, settings.shape)
+    if settings.dataset in SOURCES:
+        shape: tuple[int, ...] = (SOURCES[settings.dataset].units,)
+    else:
+        root = settings.root or Path("data") / settings.dataset
+        shape = axes_in_files(Path(root), settings.units, settings.shape or None)
     binning_of(settings).checked(shape)
     return settings.bins or 1, pooled(shape, settings.pool), 1
 
 
 def shape_in_files(name: str, units: int | None, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of the units in the files of a named dataset, before pooling."""
+    """Return the shape of the units in the files of a named dataset, before pooling. A folder needs one of the two."""
     return (SOURCES[name].units,) if name in SOURCES else axes_of(units, shape or None)
 
 
@@ -216,10 +259,9 @@ def load(path: Path, units: int | Sequence[int], binning: Binning, *, keep_empty
     axes = (
         (prod(axes),) if binning.pool == 1 else axes
     )  # the shape matters only to pooling: otherwise one cache for all
-    about = path.stat()
     stamp = {
         "frames": 1,
-        "source": {"size": about.st_size, "modified": about.st_mtime_ns, "changed": about.st_ctime_ns},
+        "source": _stamp(path),
         "binning": asdict(binning),
         "units": prod(axes),
         "keep_empty": keep_empty,

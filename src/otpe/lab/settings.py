@@ -72,7 +72,7 @@ class DataSettings(Nested):
     root: Path | None = None
     """The folder of the recordings. By default data/NAME."""
     units: int | None = None
-    """Number of inputs. By default 50 for randman; a folder needs this setting or shape."""
+    """Number of inputs. By default 50 for randman. For a folder it is read from the files."""
     shape: tuple[int, ...] = ()
     """The shape of the units, instead of their number, such as 2 34 34: channels, height, width."""
     bins: int | None = None
@@ -573,7 +573,7 @@ class DataConfig:
     verify: bool = False
     """Refuse archives that are not bit for bit the official ones."""
     units: int | None = None
-    """Number of units in the recordings."""
+    """Number of units in the recordings. By default it is read from the files."""
     shape: tuple[int, ...] = ()
     """The shape of the units, instead of their number, such as 2 34 34: channels, height, width."""
     keep_empty: bool = False
@@ -621,7 +621,8 @@ class SourceSettings(Nested):
     source: Positional[str] = "t-randman"
     """t-randman, r-randman, a .h5, .csv or .jsonl file, or - for standard input."""
     units: int | None = None
-    """Number of inputs. By default 50 for t-randman and r-randman; all other sources need it."""
+    """Number of inputs. By default 50 for t-randman and r-randman, read from the files for
+    recordings; all other sources need it."""
     classes: int | None = None
     """Number of outputs. By default 10 for t-randman and r-randman; all other sources need it: more than the largest
     label."""

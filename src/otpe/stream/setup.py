@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from otpe import check
+from otpe.datasets import heidelberg
 from otpe.lab.nested_settings import field_names
+from otpe.lab.progress import say
 from otpe.lab.runs import build_network, check_settings, saved_weights, start_settings
 from otpe.lab.runs import custom as owned
 from otpe.lab.settings import DenseNetworkSettings, NetworkSettings, StreamConfig
@@ -21,12 +23,21 @@ LARGEST_COUNT, LARGEST_WINDOW = 2**31 - 1, 1_000_000  # every checkpoint holds t
 
 
 def with_start_data(config: StreamConfig) -> StreamConfig:
-    """Return the settings with the time steps and units of the run that `start` names, where they are not given."""
+    """Return the settings with the time steps and units of the run that `start` names, where they are not given.
+
+    Without such a run, the units of recordings are read from their files.
+    """
     kind = source_kind(config)
-    if kind == "randman" or config.start is None:
+    if kind == "randman":
         return config
     used = tuple(name for name in start_settings.STEPS if name in source_kinds.KINDS[kind].uses)
-    return start_settings.with_start_data(config, used)
+    config = config if config.start is None else start_settings.with_start_data(config, used)
+    path = Path(config.source)
+    if kind != "recordings" or config.units is not None or not path.exists():
+        return config
+    units = heidelberg.units_of(path) if path.is_dir() else heidelberg.largest_unit(path) + 1
+    say(f"{path}: {units} units, as the largest one is {units - 1}. --units gives another number.")
+    return replace(config, units=units)
 
 
 def checked(config: StreamConfig) -> None:

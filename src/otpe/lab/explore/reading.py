@@ -20,7 +20,7 @@ MOST_SAMPLES = 64
 
 
 def checked(config: DataConfig) -> DataConfig:
-    """Return the settings. Raises ValueError if one is invalid, or of no use for this dataset."""
+    """Return the settings, with the units of a folder. Raises ValueError if one is invalid, or of no use here."""
     registry.check_use(config.name, config, registry.data_users)
     if not 1 <= config.samples <= MOST_SAMPLES:
         raise ValueError(
@@ -29,8 +29,12 @@ def checked(config: DataConfig) -> DataConfig:
     if registry.is_drawn(config.name):
         check.whole("seed", config.seed, 2**32)
         registry.DATASETS[config.name].expected_shape(data_settings(config))
-    else:
-        binning(config).checked(frame_shape(config))
+        return config
+    if config.name == "folder" and config.units is None and not config.shape:
+        largest = max(heidelberg.largest_unit(source.path) for source in sources(config))
+        config = replace(config, units=largest + 1)
+        say(f"{largest + 1} units, as the largest one is {largest}. --units gives another number.")
+    binning(config).checked(frame_shape(config))
     return config
 
 

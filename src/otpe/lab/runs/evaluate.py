@@ -161,7 +161,10 @@ def prepare(config: EvaluateConfig) -> Any:
     if config.data is not None:
         if registry.is_drawn(trained.dataset):
             raise ValueError(f"data is {str(config.data)!r}, but the run is of {trained.dataset}, which has no files.")
-        settings, name = replace(trained, root=config.data), f"{config.split} in {config.data}"
+        settings = replace(trained, root=config.data)
+        if trained.dataset == "folder" and trained.units is None and not trained.shape:
+            settings = replace(settings, units=int(np.prod(result.net.in_shape)) * trained.pool)
+        name = f"{config.split} in {config.data}"
     dataset = _of_run(settings, result, config.split)
 
     def job() -> int:

@@ -41,9 +41,12 @@ def _with_units(config: Config, known: dict[str, Any]) -> Config:
     dataset, shape = known["dataset"], tuple(known["shape"])
     if getattr(config, "dataset", "folder") != "folder":
         return config
-    if known["units"] is None and not shape and dataset == "folder":
-        return config
-    trained, given = prod(shape_in_files(dataset, known["units"], shape)), getattr(config, "shape", ())
+    in_files = known["units"]
+    if in_files is None and not shape and dataset == "folder":
+        if "data_shape" not in known:
+            return config
+        in_files = prod(known["data_shape"]) * known["pool"]  # it was read from the files of the run
+    trained, given = prod(shape_in_files(dataset, in_files, shape)), getattr(config, "shape", ())
     units = config.units if config.units is not None else prod(given) if given else None
     if units is None:
         return replace(config, shape=shape) if shape and hasattr(config, "shape") else replace(config, units=trained)

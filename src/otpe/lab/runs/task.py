@@ -13,6 +13,7 @@ import numpy as np
 from otpe import memory
 from otpe.datasets import Dataset, FrameSet, flat, registry
 from otpe.datasets.dataset import shape_of
+from otpe.lab.progress import say
 from otpe.lab.runs.check_settings import Config
 from otpe.lab.runs.custom import Own
 from otpe.lab.settings import DataSettings, Settings, TrainConfig
@@ -42,8 +43,12 @@ VALID, TEST = 2**32 - 1, 2**32 - 2  # seeds of the draws; runs have smaller ones
 
 
 def named(settings: DataSettings) -> Splits:
-    """Return the named dataset of these settings."""
-    return Splits(*registry.DATASETS[settings.dataset].from_settings(settings))
+    """Return the named dataset of these settings. If its number of units was read from files, say so."""
+    splits = Splits(*registry.DATASETS[settings.dataset].from_settings(settings))
+    if settings.dataset == "folder" and settings.units is None and not settings.shape:
+        units = shape_of(splits.train)[0] * settings.pool
+        say(f"{settings.data_name}: {units} units, as the largest one is {units - 1}. --units gives another number.")
+    return splits
 
 
 def of_own(config: Config, data: Any) -> Config:
