@@ -44,17 +44,19 @@ PAPER_LEAK = 0.9525741268224334
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(Nested):
-    """A named dataset. The help names the datasets that use a setting, from `otpe.datasets.registry`."""
+    """A named dataset. The help adds the names of the datasets that use each setting. They come from
+    `otpe.datasets.registry`.
+    """
 
     # The data
     dataset: str = "t-randman"
     """{names}."""
     manifolds: int = 0
-    """Number of the first draw of the manifolds."""
+    """Number that selects the draw of the manifolds: the seed of the first draw."""
     draws: int = 1
     """Number of manifold draws. Networks are divided evenly among them."""
     standardize: Literal["batch", "fixed"] = "batch"
-    """Scale values by the extremes of each mini-batch, as the authors do, or by fixed ones."""
+    """Scale values to the range of each mini-batch, as in the authors' code, or to a fixed range."""
     classes: int = 10
     """Number of manifolds."""
     dims: int = 3
@@ -76,13 +78,13 @@ class DataSettings(Nested):
     shape: tuple[int, ...] = ()
     """The shape of the units, instead of their number, such as 2 34 34: channels, height, width."""
     bins: int | None = None
-    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
+    """Time steps per recording. Each recording's duration is divided by this number. By default 50 without dt."""
     dt: float | None = None
     """Seconds per time step, instead of bins."""
     max_steps: int | None = None
     """With dt: the largest number of time steps. Later spikes are left out."""
     binary: bool = False
-    """1 for any number of spikes in a time step, instead of their number."""
+    """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
     """Join this many neighbouring units into one. With a shape: squares of this size."""
     validation: Literal["first", "stratified", "speakers"] = "first"
@@ -123,7 +125,7 @@ class DenseNetworkSettings(Nested):
 
     # The network
     hidden: tuple[int, ...] = (128, 128)
-    """Units of each hidden layer. Without a value: a network of one layer."""
+    """Units of each hidden layer. The option without a value: no hidden layers."""
     neuron: Literal["lif", "cuba", "adaptive"] = "lif"
     """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while."""
     leak: float = PAPER_LEAK
@@ -170,8 +172,8 @@ class LossSettings(Nested):
 
     # The loss
     loss: str = "rule"
-    """spikes: cross-entropy of the output spikes; leaky: of their leaky sum; membrane: of the membranes of an
-    integrator; mse: squared error; rule: leaky for the F- rules, spikes for all others."""
+    """spikes: cross-entropy of the output spikes; leaky: cross-entropy of their leaky sum; membrane: cross-entropy of
+    the membranes of integrators; mse: squared error; rule: leaky for the F- rules, spikes for all others."""
     rate: float = 0.0
     """The share of the neurons of a hidden layer that should spike at each time step. Needs rate_weight."""
     rate_weight: float = 0.0
@@ -199,7 +201,7 @@ class OptimizerSettings(ConstantOptimizerSettings):
     final_rate: float = 0.01
     """Learning rate at the end of a schedule, as a share of learning_rate. Not for constant."""
     warmup: int = 0
-    """Mini-batches over which the learning rate rises from 0 first."""
+    """Number of mini-batches at the start over which the learning rate rises from 0."""
     momentum: float | None = None
     """For sgd and rmsprop."""
     weight_decay: float | None = None
@@ -233,9 +235,9 @@ class EvaluationSettings(Nested):
     eval_every: int = 100
     """Validate after this many mini-batches, and at the end."""
     valid_samples: int = 1024
-    """Samples drawn for validation, always the same, in whole mini-batches."""
+    """Number of samples drawn for validation, rounded up to whole mini-batches. They are always the same samples."""
     test_samples: int = 10240
-    """Samples drawn for the test, in whole mini-batches."""
+    """Number of samples drawn for the test, rounded up to whole mini-batches."""
 
     # Computation
     precision: Precision = "float32"
@@ -265,7 +267,7 @@ class RunSettings(FolderSettings, EvaluationSettings, LengthSettings):
 
     # The run folder
     snapshots: int = 0
-    """Also save the weights after every this many mini-batches, as otpe landscape needs them; 0: only checkpoints."""
+    """Number of mini-batches between two saved snapshots of the weights, which otpe landscape needs; 0: none."""
     keep: int = 3
     """Number of checkpoints to keep."""
     tensorboard: bool = False
@@ -297,7 +299,7 @@ class Settings(RunSettings, OptimizerSettings, LossSettings, NetworkSettings, Da
 
 @dataclass(frozen=True, kw_only=True)
 class OneRule:
-    """What is trained."""
+    """The rule that trains the network, and how it updates."""
 
     # Learning
     rule: str = "otpe"
@@ -310,7 +312,7 @@ class OneRule:
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralRules:
-    """What is compared."""
+    """The rules to compare, and how they update."""
 
     # Learning
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
@@ -318,7 +320,7 @@ class SeveralRules:
     modes: tuple[Mode, ...] = ("offline",)
     """offline: an update per mini-batch; online: an update per time step."""
     online_learning_rate: float | None = None
-    """Mode online: another learning_rate, as it makes many more updates."""
+    """The learning rate in mode online, which makes many more updates. By default learning_rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +337,8 @@ class TrainConfig(Settings, OneRule):
 class CompareConfig(Settings, SeveralRules):
     """Train by several rules, on the same mini-batches and from the same initial weights, and put them into one table.
 
-    Each run has its own folder inside, as `otpe train` makes it. Rules that cannot learn online are left out there.
+    Each run has its own folder inside the folder of the comparison, like a folder of `otpe train`. Mode online leaves
+    out rules that cannot learn online.
     """
 
 
@@ -355,9 +358,9 @@ class AlignConfig(Settings):
 class LandscapeConfig(Settings):
     """Train by several rules, and draw the loss over the plane through BPTT's initial and final model.
 
-    The path of every rule through training is projected into that plane, with the share of it that is inside. Each run
-    has its own folder inside, as `otpe compare` makes it, offline. --resume with another --grid computes the plane
-    again and trains nothing.
+    The path of every rule through training is projected onto that plane, and the share of it inside the plane is
+    measured. Training is offline. Each run has its own folder inside the folder of the landscape. --resume with another
+    --grid computes the plane again and trains nothing.
     """
 
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
@@ -367,20 +370,22 @@ class LandscapeConfig(Settings):
     loss_samples: int = 1024
     """The largest number of validation samples for the loss over the plane."""
     snapshots: int = 200
-    """Save the weights after every this many mini-batches: the points of each rule's path."""
+    """Number of mini-batches between two saved snapshots of the weights: the points of each rule's path."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepConfig(Settings, SeveralRules):
     """Train by several rules at every point of a grid over any settings, and draw maps and curves of the accuracy.
 
-    Each run has its own folder inside, as `otpe train` makes it. Ctrl-C saves and stops; --resume --out FOLDER
-    continues. Finished runs are not repeated, even in a larger grid. Rules that cannot learn online are left out there.
+    Each run has its own folder inside the folder of the sweep, like a folder of `otpe train`. Ctrl-C saves and stops;
+    --resume --out FOLDER continues. Finished runs are not repeated, even in a larger grid. Mode online leaves out rules
+    that cannot learn online.
     """
 
     over: tuple[str, ...] = ()
-    """Settings and their values, such as slope=5,10,25 learning_rate=1e-3,4e-4. Also width, of all hidden layers, and
-    depth, the number of layers with weights. Join the layers of a hidden network by x: hidden=128x128,64."""
+    """Settings and their values, such as slope=5,10,25 learning_rate=1e-3,4e-4. Also width, the units of every hidden
+    layer, and depth, the number of layers with weights. For hidden, x separates layers: hidden=128x128,64 has two
+    values."""
 
 
 # Settings that do not affect results. They may differ when a run is resumed. (A dataset may have moved to another
@@ -394,7 +399,7 @@ FREE = ("out", "resume", "checkpoint_seconds", "keep", "tensorboard", "root")
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig:
-    """Every table and figure of the paper: train what they need, and write a report that shows ours beside theirs.
+    """Every table and figure of the paper: train what they need, and report our results beside the paper's.
 
     Without a name, all items. The same command again continues what was stopped, and does not repeat what is finished.
     Offline everything is as large as in the paper. Online training and searches use a coarse grid, which the report
@@ -440,9 +445,9 @@ class EvaluateConfig:
     data: Path | None = None
     """Other recordings of the same kind: their folder. By default those of the run."""
     bins: int | None = None
-    """Time steps per recording. They are known from the run, and another number is refused."""
+    """Time steps per recording. The run has this number; a different one is an error."""
     dt: float | None = None
-    """Seconds per time step. The same."""
+    """Seconds per time step. The run has this number; a different one is an error."""
     json: Path | None = None
     """Also write all numbers to this file."""
 
@@ -480,7 +485,7 @@ BenchMode = Literal["offline", "online", "step"]
 class BenchConfig:
     """Time, peak memory and state bytes of every rule, over width, time steps, batch and depth, and how they grow.
 
-    Each axis is varied while everything else stays at the base. An axis without values (`--widths` and nothing after
+    Each axis is varied while the others stay at their base value. An axis without values (`--widths` and nothing after
     it) is left out. Results go to a new numbered file in the folder; none is overwritten.
     """
 
@@ -503,7 +508,7 @@ class BenchConfig:
     batches: tuple[int, ...] = (1, 4, 16, 64)
     """Axis: batch size."""
     depths: tuple[int, ...] = (2, 3, 4, 6)
-    """Axis: layers, output included, all as wide as the base network's second size."""
+    """Axis: layers, output included. Every layer has as many units as the second value of sizes."""
 
     precision: Precision = "float32"
     """Precision of matrix products on a GPU."""
@@ -513,7 +518,7 @@ class BenchConfig:
     seconds: float = 1.0
     """Repeat each point for this many seconds, and at least three times."""
     max_gb: float = 1.0
-    """Leave out points that need more memory than this, and say so. Rules measured together share memory."""
+    """Leave out points that need more memory than this, and list them. Rules measured together share memory."""
     out: Path = Path("bench-results")
     """The folder for results."""
     quick: bool = False
@@ -580,22 +585,22 @@ class DataConfig:
     """Keep recordings without spikes, as silence."""
 
     bins: int | None = None
-    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
+    """Time steps per recording. Each recording's duration is divided by this number. By default 50 without dt."""
     dt: float | None = None
     """Seconds per time step, instead of bins."""
     steps: int | None = None
     """With dt: the number of time steps. Later spikes are left out. By default the length of the longest recording."""
     binary: bool = False
-    """1 for any number of spikes in a time step, instead of their number."""
+    """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
     """Join this many neighbouring units into one. With a shape: squares of this size."""
     remainder: Literal["keep", "drop"] = "keep"
-    """With bins: add the spikes after the last whole time step to it, or leave them out as tonic does."""
+    """With bins: keep the spikes after the last whole time step, in that step, or drop them as tonic does."""
 
     seed: int = 0
-    """Seed of the samples, and number of the draw of the manifolds."""
+    """Seed of the samples. For randman also the number that selects the draw of the manifolds."""
     standardize: Literal["batch", "fixed"] = "batch"
-    """Scale values by the extremes of each mini-batch, as the authors do, or by fixed ones."""
+    """Scale values to the range of each mini-batch, as in the authors' code, or to a fixed range."""
     label: Literal["direction", "shape"] = "direction"
     """Meaning of the label: the direction in which a shape moves, or the shape."""
     size: int = 34
@@ -615,7 +620,9 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings(Nested):
-    """Where a stream comes from. The help names the sources that use a setting, from `otpe.stream.source_kinds`."""
+    """Where a stream comes from. The help adds the names of the sources that use each setting. They come from
+    `otpe.stream.source_kinds`.
+    """
 
     # The stream
     source: Positional[str] = "t-randman"
@@ -633,9 +640,9 @@ class SourceSettings(Nested):
     dt: float | None = None
     """Seconds per time step: by default 0.01 for events. For recordings: instead of bins."""
     bins: int | None = None
-    """Time steps per recording, over its own duration. By default 50 if dt is not given."""
+    """Time steps per recording. Each recording's duration is divided by this number. By default 50 without dt."""
     binary: bool = False
-    """1 for any number of spikes in a time step, instead of their number."""
+    """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
     """Join this many neighbouring units into one."""
     labels: Literal["hold", "bin"] = "hold"
@@ -651,7 +658,7 @@ class SourceSettings(Nested):
     epochs: int = 1
     """How often to repeat all recordings; 0: without end."""
     manifolds: int = 0
-    """Number of the draw of the manifolds."""
+    """Number that selects the draw of the manifolds: its seed."""
     dims: int = 1
     """Dimensions of a manifold. The paper's have 3, and need many more samples."""
     alpha: float = 2.0
@@ -694,11 +701,11 @@ class StreamRunSettings(FolderSettings):
     rule: str = "otpe"
     """The learning rule: a name from otpe.rules(), one that learns online."""
     every: int = 1
-    """Update after this many time steps with a label, by their mean gradient."""
+    """Number of labelled time steps per update, which uses their mean gradient."""
     delay: int = 0
-    """Learn from each time step only after this many further ones, as if labels came late."""
+    """Number of time steps to wait before learning from a step, as if its label came late."""
     decay: float = 0.0
-    """Share of every weight that an update takes away, for very long streams."""
+    """Weight decay for very long streams: every update makes each weight smaller by this share."""
     limit: float | None = None
     """The largest absolute value of a weight."""
     score_leak: float | None = None
