@@ -48,7 +48,7 @@ def section(name="study", **change):
         "name": name, "title": f"The {name}", "lead": "What comes out.", "where": "Figure 2 b", "figures": [figure(*PANELS.values())],
         "tables": [Table(name="test", caption="The test.", columns=["rule", "accuracy"], rows=[["deep-otpe", 0.5], ["ostl", NAN]])],
         "against": [
-            Against(what="accuracy", rule="otpe", paper=0.9, ours=0.84, paper_spread=0.03, spread=0.04, percent=True),
+            Against(what="accuracy", rule="otpe", paper=0.9, ours=0.84, paper_spread=0.03, spread=0.04, percent=True, n=4, paper_n=4),
             Against(what="accuracy", rule="deep-otpe", paper=NAN, ours=0.95, percent=True),
             Against(what="cosine", rule="ostl", paper=0.7, ours=0.75),
         ],

@@ -112,7 +112,7 @@ def test_diverged_runs_are_reported_and_the_others_are_shown(run_log, config, ca
     assert f"  {OTPE}: {reason}\n" in capsys.readouterr().out
     section = read_section(config, ITEM)
     assert section.remarks[-2:] == [f"{OTPE}: {reason}", reproduction.MADE_SMALL]
-    rows = {row[0]: row[1] for row in section.tables[0].rows}
+    rows = {row[0]: row[2] for row in section.tables[0].rows}
     assert rows["otpe"] == "no run"
     assert rows["bptt"] == rows["ostl"] == "0.500 ± 0.000"
     assert read_section(config, "cosines-t-randman").remarks == [reproduction.MADE_SMALL]
@@ -132,7 +132,7 @@ def test_a_search_whose_runs_all_diverge_is_reported(run_log, config):
     assert "t-randman-online-ostl" not in run_log
     section = read_section(config, "online-t-randman")
     assert "t-randman-online-ostl: every run of the search for its learning rate diverged" in section.remarks
-    assert {row[0]: row[1] for row in section.tables[0].rows}["ostl"] == "no run"
+    assert {row[0]: row[2] for row in section.tables[0].rows}["ostl"] == "no run"
 
 
 def test_truncated_metrics_are_reported(run_log, config, capsys):
@@ -155,7 +155,7 @@ def test_items_that_need_a_missing_bptt_run_are_reported(run_log, config):
     reproduce(replace(config, items=(ITEM, "cosines-t-randman", "landscape-t-randman")))
     assert read_section(config, "cosines-t-randman").lead == "There is no run by BPTT to compare with."
     assert read_section(config, "landscape-t-randman").lead == "There is no run by BPTT, which defines the plane."
-    assert read_section(config, ITEM).tables[0].rows[0][:2] == ["bptt", "no run"]
+    assert read_section(config, ITEM).tables[0].rows[0][:3] == ["bptt", "", "no run"]
 
 
 @pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt(), 130), (signals.StoppedError(15, "saved"), 143)])

@@ -51,12 +51,12 @@ def test_the_online_section_has_final_runs_and_the_search(search):
     section = accuracy_tables.online_section({"otpe": search["otpe"][1], "ostl": None}, search, 10, "R-Randman")
     assert [line.name for line in section["figures"][0].panels[0].lines] == ["otpe"]
     accuracies, rates = section["tables"]
-    assert accuracies.rows[0] == ["otpe", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
-    assert accuracies.rows[1] == ["ostl", "no run", "", "", ""]
-    assert len(accuracies.columns) == 5, "one draw has no spread over draws"
+    assert accuracies.rows[0] == ["otpe", "2, few", "0.700 ± 0.000", "0.400 ± 0.000", "1.000 ± 0.000", "0.0001"]
+    assert accuracies.rows[1] == ["ostl", "", "no run", "", "", ""]
+    assert len(accuracies.columns) == 6, "one draw has no spread over draws"
     assert rates == accuracy_tables.rates_table(search, 10)
     short = accuracy_tables.online_section({"otpe": search["otpe"][1]}, search, 1_000, "R-Randman")["tables"][0]
-    assert short.rows[0][1] == "0.700 ± 0.000", "the end of a short run is not the whole run"
+    assert short.rows[0][2] == "0.700 ± 0.000", "the end of a short run is not the whole run"
     assert "mean of the last 20 mini-batches" in short.caption
 
 
@@ -67,7 +67,7 @@ def test_the_rates_figure_has_a_panel_per_size_and_a_line_per_rule(search):
     assert [line.name for line in wide.lines] == ["otpe", "ostl", "ottt"]
     assert [*wide.lines[0].x] == [1e-4, 4e-4, 1e-3]
     assert wide.lines[0].y == pytest.approx([0.4, 0.9, 0.2])
-    assert wide.lines[0].spread == pytest.approx([0, 0, 0.1])
+    assert wide.lines[0].spread == pytest.approx([0, 0, np.std([0.1, 0.3], ddof=1)])
     assert [table.name for table in section["tables"]] == ["rates-3-layers-of-32", "rates-5-layers-of-16"]
     assert section["tables"][1].caption.startswith("5 layers of 16. The search:")
     assert section["figures"][0].caption == "my digits, online; mean ± σ over networks."
@@ -92,23 +92,24 @@ def test_the_table_of_digits_compares_with_the_paper_and_names_a_different_order
     }
     section = accuracy_tables.digits_table(sizes, "offline", "my digits")
     rows = section["tables"][0].rows
-    assert rows[0] == ["otpe", "3", "128", "72.0 ± 2.0", "72.5 ± 0.7", "0.001"]
-    assert rows[2] == ["ottt", "3", "128", "", "64.3 ± 1.0", ""]
-    assert rows[3] == ["deep-otpe", "3", "128", "80.0", "", "0.001"], "the paper has no number for our rule"
-    assert rows[7] == ["otpe", "3", "64", "62.0 ± 2.0", "", "0.001"], "nor for another size"
+    assert rows[0] == ["otpe", "3", "128", "2, few", "72.0 ± 2.8", "72.5 ± 0.7", "0.001"]
+    assert rows[2] == ["ottt", "3", "128", "", "", "64.3 ± 1.0", ""]
+    assert rows[3] == ["deep-otpe", "3", "128", "1, few", "80.0", "", "0.001"], "the paper has no number for our rule"
+    assert rows[7] == ["otpe", "3", "64", "2, few", "62.0 ± 2.8", "", "0.001"], "nor for another size"
     assert [(each.rule, each.what) for each in section["against"]] == [
         *(("otpe", "test accuracy, 3 layers of 128"), ("ostl", "test accuracy, 3 layers of 128")),
         *((rule, "test accuracy, 3 layers of 512") for rule in ("otpe", "ostl", "ottt")),
     ]
     first = section["against"][0]
     assert (first.paper, first.paper_spread, first.ours, first.spread) == (
-        0.725, 0.007, pytest.approx(0.72), pytest.approx(0.02)
+        0.725, 0.007, pytest.approx(0.72), pytest.approx(0.02 * 2**0.5)
     )  # fmt: skip
+    assert (first.n, first.paper_n) == (2, 4)
     assert section["remarks"] == [
-        "3 layers of 512: OTPE (62.0 ± 2.0) is not above OSTL (72.0 ± 2.0), offline, unlike in the paper.",
-        "3 layers of 512: OTPE (62.0 ± 2.0) is not above OTTT (62.0), offline, unlike in the paper.",
+        "3 layers of 512: OTPE (62.0 ± 2.8, n\u00a0=\u00a02, few) is not above OSTL (72.0 ± 2.8, n\u00a0=\u00a02, few), offline, unlike in the paper.",
+        "3 layers of 512: OTPE (62.0 ± 2.8, n\u00a0=\u00a02, few) is not above OTTT (62.0, n\u00a0=\u00a01, a single one), offline, unlike in the paper.",
     ]
-    assert accuracy_tables.digits_table(sizes, "online", "my digits")["tables"][0].rows[0][4] == "73.6 ± 1.4"
+    assert accuracy_tables.digits_table(sizes, "online", "my digits")["tables"][0].rows[0][5] == "73.6 ± 1.4"
     assert "from a search" in accuracy_tables.digits_table({}, "online", "my digits")["lead"]
 
 
@@ -132,9 +133,9 @@ def test_the_slopes_figure_has_a_map_per_rule_and_depth_and_the_best_point(tmp_p
         "slope",
     )
     np.testing.assert_allclose(panels[0].values, [[0.2, 0.4], [0.5, NAN]])
-    np.testing.assert_allclose(panels[0].spread, [[0.1, 0], [0, NAN]])
+    np.testing.assert_allclose(panels[0].spread, [[np.std([0.1, 0.3], ddof=1), 0], [0, NAN]])
     np.testing.assert_allclose(panels[2].values, [[0.3, NAN], [NAN, NAN]])
-    assert section["tables"][0].rows == [["otpe", "3", "64", "5", "0.400 ± 0.000"]], (
+    assert section["tables"][0].rows == [["otpe", "3", "64", "5", "2, few", "0.400 ± 0.000"]], (
         "the best by validation, not by test"
     )
     assert accuracy_tables.digits_slopes({"otpe": {}}, "my digits")["tables"][0].rows == []

@@ -31,7 +31,7 @@ def test_a_curve_is_the_mean_over_networks_and_has_a_hundred_points_at_most(tmp_
     assert line.name == "otpe"
     assert [*line.x] == list(range(10, 1001, 10))
     np.testing.assert_allclose(line.y, np.full(100, (0 + 0.2 + 0.6 + 0.6) / 4))
-    np.testing.assert_allclose(line.spread, np.full(100, np.std([0, 0.2, 0.6, 0.6])))
+    np.testing.assert_allclose(line.spread, np.full(100, np.std([0, 0.2, 0.6, 0.6], ddof=1)))
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def runs(tmp_path):
 
 def test_the_table_of_accuracies_has_means_of_draws_and_names_missing_runs(runs):
     bptt, otpe, ostl, ottt = accuracy_tables.accuracies(runs, last=10).rows
-    assert bptt == ["bptt", "0.550 ± 0.180", "0.400 to 0.700", "0.500 ± 0.141", "2.500 ± 1.118", "0.001"]
-    assert otpe[1:3] == ["0.600 ± 0.216", "0.300 to 0.750"], "null is not counted"
-    assert ostl[1:3] == ["0.250 ± 0.112", "one"]
-    assert ottt == ["ottt", "no run", "", "", "", ""]
-    assert accuracy_tables.accuracies(runs, last=20).rows[0][1] == "0.275 ± 0.090"
+    assert bptt == ["bptt", "4, few", "0.550 ± 0.208", "0.400 to 0.700", "0.500 ± 0.163", "2.500 ± 1.291", "0.001"]
+    assert otpe[2:4] == ["0.600 ± 0.265", "0.300 to 0.750"], "null is not counted"
+    assert ostl[2:4] == ["0.250 ± 0.129", "one"]
+    assert ottt == ["ottt", "", "no run", "", "", "", ""]
+    assert accuracy_tables.accuracies(runs, last=20).rows[0][2] == "0.275 ± 0.104"
     assert "mean of the last 1,000 mini-batches" in accuracy_tables.accuracies(runs, last=1000).caption
 
 
@@ -64,8 +64,10 @@ def test_the_papers_numbers_are_compared_with_the_means_of_all_networks(runs):
     assert (comparisons[1].what, comparisons[1].paper, comparisons[1].percent) == ("what", 0.9, True)
     assert (comparisons[1].ours, comparisons[1].spread) == (
         pytest.approx(0.55),
-        pytest.approx(np.std([0.6, 0.8, 0.3, 0.5])),
+        pytest.approx(np.std([0.6, 0.8, 0.3, 0.5], ddof=1)),
     )
+    assert [each.n for each in comparisons] == [3, 4], "null is not counted"
+    assert {each.paper_n for each in comparisons} == {None}, "these numbers of the paper have no spread"
     (loss,) = accuracy_tables.beside(runs, {"bptt": 2.0}, "what", "loss", 10)
     assert (loss.ours, loss.percent) == (pytest.approx(2.5), False)
 
@@ -73,8 +75,8 @@ def test_the_papers_numbers_are_compared_with_the_means_of_all_networks(runs):
 def test_the_distance_from_bptt_is_taken_network_by_network(runs):
     otpe, ostl = accuracy_tables.from_bptt(runs, {"otpe": 0.007, "ostl": -0.038, "ottt": -0.086}, 10)
     apart = [0.7 - 0.6, 0.8 - 0.8, 0.3 - 0.3]
-    assert (otpe.ours, otpe.spread) == (pytest.approx(np.mean(apart)), pytest.approx(np.std(apart)))
-    assert (ostl.ours, ostl.spread) == (pytest.approx(-0.3), pytest.approx(np.std([-0.5, -0.5, -0.1, -0.1])))
+    assert (otpe.ours, otpe.spread) == (pytest.approx(np.mean(apart)), pytest.approx(np.std(apart, ddof=1)))
+    assert (ostl.ours, ostl.spread) == (pytest.approx(-0.3), pytest.approx(np.std([-0.5, -0.5, -0.1, -0.1], ddof=1)))
     assert otpe.percent
     for none in ({**runs, "bptt": None}, {"otpe": runs["otpe"]}):
         assert accuracy_tables.from_bptt(none, {"otpe": 0.007}, 10) == []

@@ -67,7 +67,7 @@ def test_a_single_run(runs):
     runs.train("run", rule="ostl", hidden=[64], root="my data")
     section = only(runs).section
     assert section.title == "OSTL, offline, on r-randman"
-    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.100.")
+    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.141.")
     assert (
         section.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
     )
@@ -76,7 +76,7 @@ def test_a_single_run(runs):
     assert (accuracy.lines[0].x, accuracy.lines[0].y, accuracy.lines[0].spread) == (
         [4, 8],
         pytest.approx([0.6, 0.6]),
-        pytest.approx([0.1, 0.1]),
+        pytest.approx([0.02**0.5] * 2),
     )
     assert loss.lines[0].y == pytest.approx([float("nan"), 0.5625], nan_ok=True)
     assert section.tables[0].rows[1] == ["1", 0.7, 2, 2, 2, 2]

@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from sample_sections import LINES, NAN, figure, section
@@ -103,14 +104,16 @@ def test_styles_become_classes():
 
 def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     text = plain(page.part("against", section().against))
-    assert "accuracy OTPE 90.0 ± 3.0 % 84.0 ± 4.0 % −6.0 points 1.2" in text
+    assert "accuracy OTPE 90.0 ± 3.0 % n = 4, few 84.0 ± 4.0 % n = 4, few −6.0 points 2.4" in text
     assert "Deep OTPE (ours) – 95.0 % – –" in text
     assert "cosine OSTL 0.700 0.750 +0.050 –" in text
     assert page.part("against", []) == ""
-    far = page.part("against", [Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4)])
-    assert 'class="number far">2.0<' in far
+    assert text.count("n = ") == 2, "a number without n has none"
+    far = Against(what="w", rule="otpe", paper=1.0, ours=2.0, paper_spread=0.3, spread=0.4, n=4, paper_n=4)
+    assert 'class="number far">4.0<' in page.part("against", [far])
+    assert "far" not in page.part("against", [replace(far, ours=1.4)])
     overview = plain(page_text(tmp_path, section(figures=[])).split("</tbody>")[0])
-    assert "Figure 2 b finished −6.0 points (1.2 σ): OTPE, accuracy 83.4 s" in overview
+    assert "Figure 2 b differs by −6.0 points −6.0 points (2.4 standard errors): OTPE, accuracy 83.4 s" in overview
     assert "Differences are ours less the paper's." in overview
     assert "Differences" not in plain(page_text(tmp_path, section(figures=[], against=[]))), (
         "there is nothing to compare"
@@ -142,15 +145,20 @@ def test_left_out_items_are_not_called_finished(runs, tmp_path, capsys):
     assert '"left_out"' not in to_json(section()), "pages without differences are as before"
 
 
-def test_differences_use_both_standard_deviations():
-    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=0.3, spread=0.4)) == pytest.approx(2)
-    assert words.sigmas(Against(what="", rule="", paper=1, ours=2, spread=0.5)) == pytest.approx(2), "only our σ"
-    assert words.sigmas(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7)) == 0, "both are 1.000"
+def test_differences_use_the_standard_errors_of_both_means():
+    both = {"paper_spread": 0.3, "spread": 0.4}
+    apart = Against(what="", rule="", paper=1, ours=2, **both, n=4, paper_n=9)
+    assert words.in_errors(apart) == pytest.approx(1 / math.hypot(0.4 / 2, 0.3 / 3))
+    assert words.in_errors(Against(what="", rule="", paper=1, ours=2, spread=0.5, n=25)) == pytest.approx(10), "ours"
+    assert words.in_errors(Against(what="", rule="", paper=1, ours=2, **both, n=4)) == pytest.approx(5), "of known n"
+    assert words.in_errors(Against(what="", rule="", paper=1, ours=0.999999, spread=1e-7, n=4)) == 0, "both are 1.000"
     for one, other in ((NAN, NAN), (NAN, 0.0), (0.0, 0.0)):
-        assert math.isnan(words.sigmas(Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other)))
+        without = Against(what="", rule="", paper=1, ours=2, paper_spread=one, spread=other, n=4, paper_n=4)
+        assert math.isnan(words.in_errors(without))
+    assert math.isnan(words.in_errors(Against(what="", rule="", paper=1, ours=2, **both))), "without n, no error"
     plainly = [Against(what="", rule=rule, paper=1, ours=ours) for rule, ours in (("a", 1.1), ("b", 0.7), ("c", NAN))]
     assert words.largest(plainly).rule == "b"
-    counted = Against(what="", rule="d", paper=1, ours=1.01, paper_spread=0.1, spread=0.1)
+    counted = Against(what="", rule="d", paper=1, ours=1.01, paper_spread=0.1, spread=0.1, n=4, paper_n=4)
     assert words.largest([*plainly, counted]).rule == "d"
     assert words.largest([]) is None
 

@@ -94,10 +94,10 @@ def test_means_and_spreads_of_the_figures(aligned):
     layers, model, over = section.figures
     for panel, values in zip(layers.panels, (a.cosine[..., 0], a.cosine[..., 1], a.size[..., 0]), strict=True):
         np.testing.assert_allclose(panel.bars[0].values, values.mean((0, 1))[::-1], rtol=1e-5)
-        np.testing.assert_allclose(panel.bars[0].spread, values.std((0, 1))[::-1], rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(panel.bars[0].spread, values.std((0, 1), ddof=1)[::-1], rtol=1e-4, atol=1e-9)
     for panel, values in zip(model.panels, (a.model, a.model_size), strict=True):
         np.testing.assert_allclose(panel.lines[0].y, values.mean(1), rtol=1e-5)
-        np.testing.assert_allclose(panel.lines[0].spread, values.std(1), rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(panel.lines[0].spread, values.std(1, ddof=1), rtol=1e-4, atol=1e-9)
     np.testing.assert_allclose(over.panels[1].lines[0].y, a.cosine[:, :, 0, 0].mean(1), rtol=1e-5)
 
 

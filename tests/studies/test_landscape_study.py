@@ -102,9 +102,9 @@ def test_numbers_and_section_are_written(study, config, drawn):
     np.testing.assert_allclose(contours.heights, seen.landscape.loss, rtol=1e-5)
     np.testing.assert_allclose(contours.paths[1].x, seen.coordinates["approx-otpe"][0, :, 0], rtol=1e-5)
     np.testing.assert_allclose(shares.lines[1].y, seen.explained["approx-otpe"][:, 1:].mean(0), rtol=1e-5)
-    np.testing.assert_allclose(shares.lines[1].spread, seen.explained["approx-otpe"][:, 1:].std(0), rtol=1e-4)
+    np.testing.assert_allclose(shares.lines[1].spread, seen.explained["approx-otpe"][:, 1:].std(0, ddof=1), rtol=1e-4)
     last = seen.explained["approx-otpe"][:, -1]
-    assert section.tables[0].rows[1][:2] == ["approx-otpe", f"{last.mean():.3f} ± {last.std():.3f}"]
+    assert section.tables[0].rows[1][:2] == ["approx-otpe", f"{last.mean():.3f} ± {last.std(ddof=1):.3f}"]
     assert re.search(
         r"explains of each path: BPTT 100 ± 0 %, Approx OTPE \d+ ± \d+ % \(mean ± σ of 2 networks", section.lead
     )

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from otpe.lab.paper import published
+from otpe.lab.paper.evidence import ABOVE_BPTT, TEST, VALIDATION, sample
 from otpe.lab.paper.plan import DATASETS, FinishedRun, Hidden, layers_and_width
 from otpe.lab.paper.published import comparison
 from otpe.lab.report import words
-from otpe.lab.report.content import Against, Figure, Heat, Line, Lines, Table
+from otpe.lab.report.content import Against, Figure, Heat, Line, Lines, Sample, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.studies import study
 
 Runs = Mapping[str, FinishedRun | None]  # by rule; None if it diverged
 Trials = Mapping[str, Sequence[FinishedRun]]  # by rule, the finished runs of a search for the learning rate
-END = "validation accuracy at the end"
 ROUNDED = 1e-6  # accuracies are float32: they are equal if they differ by less
 
 
@@ -43,23 +43,37 @@ def curve(run: FinishedRun, metric: str) -> Line:
 
 def accuracies(runs: Runs, last: int) -> Table:
     several = any(run and len(_draws(run, last)) > 1 for run in runs.values())
-    columns = ["rule", "validation", *["means of draws"] * several, "test", "loss", "learning rate"]
+    columns = ["rule", "n", "validation", *["means of draws"] * several, "test", "loss", "learning rate"]
     rows = []
     for rule, run in runs.items():
         if not run:
-            rows.append([rule, "no run", *[""] * (len(columns) - 2)])
+            rows.append([rule, "", "no run", *[""] * (len(columns) - 3)])
             continue
         draws = _draws(run, last)
         between = f"{np.nanmin(draws):.3f} to {np.nanmax(draws):.3f}" if len(draws) > 1 else "one"
         valid, test, loss = map(words.mean_text, (run.last("valid_accuracy", last), run.test, run.last("loss", last)))
-        rows.append([rule, valid, *[between] * several, test, loss, f"{run.rate:g}"])
+        rows.append([rule, counted(run), valid, *[between] * several, test, loss, f"{run.rate:g}"])
     return Table(
         name="accuracies",
         caption=f"Validation accuracy and training loss, mean of the last {last:,} mini-batches, and test accuracy with"
-        " the weights of the best validation; mean ± σ over all networks.",
+        " the weights of the best validation; mean ± standard deviation of n networks.",
         columns=columns,
         rows=rows,
     )
+
+
+def counted(run: FinishedRun | None) -> str:
+    """Return the number of networks of a run. A small one is called few."""
+    if not run:
+        return ""
+    return f"{run.test.size}, few" if run.test.size < words.FEW else str(run.test.size)
+
+
+def samples(runs: Runs, last: int) -> list[Sample]:
+    """Return the accuracies of each network, for the claims of the paper."""
+    found = [run for run in runs.values() if run]
+    ends = [sample(VALIDATION, run.rule, run.last("valid_accuracy", last)) for run in found]
+    return ends + [sample(TEST, run.rule, run.test) for run in found]
 
 
 def _draws(run: FinishedRun, last: int) -> np.ndarray:
@@ -80,7 +94,7 @@ def from_bptt(runs: Runs, paper: Mapping[str, float], last: int) -> list[Against
     """Differences from BPTT, network by network: both had the same initial weights and the same mini-batches."""
     if not (bptt := runs.get("bptt")):
         return []
-    what, ends = "validation accuracy above BPTT's", bptt.last("valid_accuracy", last)
+    what, ends = ABOVE_BPTT, bptt.last("valid_accuracy", last)
     return [
         comparison(what, rule, number, run.last("valid_accuracy", last) - ends, percent=True)
         for rule, number in paper.items()
@@ -94,7 +108,7 @@ def offline_randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
         against = from_bptt(runs, published.T_RANDMAN_FROM_BPTT, last)
         remarks = ["The paper gives accuracies on T-Randman only as differences from BPTT."]
     else:
-        against, remarks = beside(runs, published.R_RANDMAN, END, "valid_accuracy", last), []
+        against, remarks = beside(runs, published.R_RANDMAN, VALIDATION, "valid_accuracy", last), []
     remarks.append(
         f"Manifolds are drawn at random, and the authors' draw is not known.{_effect_of_draws(runs, last)} σ is over"
         " the networks on all draws; the table has the means of single draws."
@@ -106,6 +120,7 @@ def offline_randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
         "tables": [accuracies(runs, last)],
         "against": against,
         "remarks": remarks,
+        "samples": samples(runs, last),
     }
 
 
@@ -126,8 +141,9 @@ def offline_digits(runs: Runs, last: int, data: str) -> dict[str, Any]:
         "lead": f"Offline training on {data}, two hidden layers.",
         "figures": [curves(runs, f"{data}, offline; mean ± σ over networks.")],
         "tables": [accuracies(runs, last)],
-        "against": beside(runs, published.DIGITS, END, "valid_accuracy", last)
+        "against": beside(runs, published.DIGITS, VALIDATION, "valid_accuracy", last)
         + beside(runs, published.DIGITS_LOSS, "training loss at the end", "loss", last),
+        "samples": samples(runs, last),
     }
 
 
@@ -142,6 +158,7 @@ def online_section(runs: Runs, search: Trials, last: int, data: str) -> dict[str
         " search.",
         "figures": [curves(runs, f"{data}, online; mean ± σ over networks.")],
         "tables": [accuracies(runs, end), rates_table(search, last)],
+        "samples": samples(runs, end),
     }
 
 
@@ -186,23 +203,26 @@ def _title(hidden: Hidden) -> str:
 
 def digits_table(runs_of_sizes: Mapping[Hidden, Runs], mode: str, data: str) -> dict[str, Any]:
     paper = published.OFFLINE if mode == "offline" else published.ONLINE
-    rows, against, remarks = [], [], []
+    rows, against, remarks, tested = [], [], [], []
     for hidden, runs in runs_of_sizes.items():
         depth, width = layers_and_width(hidden)
         theirs = paper.get((depth, width), {})
         for rule, run in runs.items():
             number = theirs.get(rule)
             given = f"{number.mean * 100:.1f} ± {number.std * 100:.1f}" if number else ""
-            rows.append([rule, str(depth), str(width), _percent(run), given, f"{run.rate:g}" if run else ""])
+            rate = f"{run.rate:g}" if run else ""
+            rows.append([rule, str(depth), str(width), counted(run), _percent(run), given, rate])
             if run and number:
-                against.append(comparison(f"test accuracy, {_title(hidden)}", rule, number, run.test, percent=True))
+                against.append(comparison(f"{TEST}, {_title(hidden)}", rule, number, run.test, percent=True))
+            tested += [sample(f"{TEST}, {_title(hidden)}", rule, run.test)] if run else []
         if theirs:
             remarks += [f"{_title(hidden)}: {text}, {mode}, unlike in the paper." for text in _not_above(runs)]
     searched = "; the learning rate of each rule from a search" if mode == "online" else ""
     table = Table(
         name="accuracies",
-        caption=f"Test accuracy in percent on {data}, with the weights of the best validation; mean ± σ over networks.",
-        columns=["rule", "layers", "width", "ours", "paper", "learning rate"],
+        caption=f"Test accuracy in percent on {data}, with the weights of the best validation;"
+        f" mean ± standard deviation of n networks, in the paper of {published.NETWORKS}.",
+        columns=["rule", "layers", "width", "n", "ours", "paper", "learning rate"],
         rows=rows,
     )
     return {
@@ -210,6 +230,7 @@ def digits_table(runs_of_sizes: Mapping[Hidden, Runs], mode: str, data: str) -> 
         "tables": [table],
         "against": against,
         "remarks": remarks,
+        "samples": tested,
     }
 
 
@@ -217,7 +238,7 @@ def _not_above(runs: Runs) -> list[str]:
     """The rules that OTPE is not above, although it is above them in the paper."""
     otpe = runs.get("otpe")
     return [
-        f"OTPE ({_percent(otpe)}) is not above {rule.upper()} ({_percent(other)})"
+        f"OTPE ({_counted_percent(otpe)}) is not above {rule.upper()} ({_counted_percent(other)})"
         for rule in ("ostl", "ottt")
         if otpe and (other := runs.get(rule)) and words.mean(otpe.test) - words.mean(other.test) < ROUNDED
     ]
@@ -225,6 +246,10 @@ def _not_above(runs: Runs) -> list[str]:
 
 def _percent(run: FinishedRun | None) -> str:
     return words.mean_text(run.test * 100, 1) if run else ""
+
+
+def _counted_percent(run: FinishedRun) -> str:
+    return f"{_percent(run)}, {words.networks_text(run.test.size)}"
 
 
 def digits_rates(search_of_sizes: Mapping[Hidden, Trials], last: int, data: str) -> dict[str, Any]:
@@ -240,6 +265,12 @@ def digits_rates(search_of_sizes: Mapping[Hidden, Trials], last: int, data: str)
         "lead": f"Test accuracy over the learning rate, online, on {data}.",
         "figures": [Figure(name="rates", caption=f"{data}, online; {networks}.", panels=panels)],
         "tables": tables,
+        "samples": [
+            sample(f"{TEST}, {_title(hidden)}, rate {run.rate:g}", rule, run.test)
+            for hidden, search in search_of_sizes.items()
+            for rule, runs in search.items()
+            for run in runs
+        ],
     }
 
 
@@ -271,9 +302,15 @@ def digits_slopes(runs: Mapping[str, Mapping[tuple[int, int, int], FinishedRun]]
     for rule, found in runs.items():
         if found:
             point = max(found, key=lambda p, found=found: float(np.mean(found[p].result["valid_accuracy"])))
-            rows.append([rule, *map(str, point), words.mean_text(found[point].test)])
+            rows.append([rule, *map(str, point), counted(found[point]), words.mean_text(found[point].test)])
     caption = "The point of each rule with the highest validation accuracy; test accuracy, mean ± σ over networks."
+    tested = [
+        sample(f"{TEST}, {depth} layers of {width}, slope {slope}", rule, run.test)
+        for rule, found in runs.items()
+        for (depth, width, slope), run in found.items()
+    ]
     return {
+        "samples": tested,
         "lead": f"Test accuracy over the surrogate's slope, the width and the number of layers, offline, on {data}.",
         "figures": [
             Figure(
@@ -284,6 +321,6 @@ def digits_slopes(runs: Mapping[str, Mapping[tuple[int, int, int], FinishedRun]]
             for depth in depths
         ],
         "tables": [
-            Table(name="best", caption=caption, columns=["rule", "layers", "width", "slope", "test"], rows=rows)
+            Table(name="best", caption=caption, columns=["rule", "layers", "width", "slope", "n", "test"], rows=rows)
         ],
     }

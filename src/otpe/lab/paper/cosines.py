@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from otpe.lab.paper import published
+from otpe.lab.paper.evidence import KERNEL, MODEL, sample
 from otpe.lab.paper.plan import FinishedRun
 from otpe.lab.paper.published import comparison
 from otpe.lab.report import words
-from otpe.lab.report.content import Against, Table
+from otpe.lab.report.content import Against, Sample, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.studies import align
 from otpe.lab.studies.align import Alignments, Along
 
-KERNEL = "kernel cosine"
 Kernels = Mapping[str, Sequence[float]]  # the paper's kernel cosines by rule, from the output to the first layer
 
 
@@ -42,6 +42,7 @@ def section(
         "figures": align.figures(found, f"{data}."),
         "tables": [align.table(found), *([] if paper is None else [fifths_table(found)])],
         "against": against,
+        "samples": samples(found),
         "remarks": [*([] if paper is None else closest(found, paper, against)), *align.missing(found)],
     }
 
@@ -98,7 +99,7 @@ def _largest(rows: Sequence[Against]) -> float:
 def beside_three(found: Alignments) -> list[Against]:
     """Networks of three layers: kernels and the whole model, over all of training."""
     return kernels(found, published.COSINES_3) + [
-        comparison("cosine, whole model", rule, number, found[rule].model)
+        comparison(MODEL, rule, number, words.mean(found[rule].model, 0))
         for rule, number in published.COSINES_MODEL.items()
         if rule in found
     ]
@@ -116,5 +117,23 @@ def kernels(found: Alignments, paper: Kernels, what: str = KERNEL) -> list[Again
         comparison(f"{what}, {name}", rule, number, values)
         for rule, numbers in paper.items()
         if rule in found and found[rule].cosine.shape[2] == len(numbers)
-        for name, number, values in zip(align.layer_names(found), numbers, align.kernels(found[rule]).T, strict=True)
+        for name, number, values in zip(align.layer_names(found), numbers, by_network(found[rule]), strict=True)
+    ]
+
+
+def by_network(found: Along) -> np.ndarray:
+    """Return the kernel cosines [L, S] of each network, means over training, output layer first."""
+    return words.mean(found.cosine[..., 0], 0).T[::-1]
+
+
+def samples(found: Alignments) -> list[Sample]:
+    """Return the cosines of each network, means over training, for the claims of the paper."""
+    return [
+        sample(what, rule, values)
+        for rule, each in found.items()
+        for what, values in zip(
+            [*(f"{KERNEL}, {name}" for name in align.layer_names(found)), MODEL],
+            [*by_network(each), words.mean(each.model, 0)],
+            strict=True,
+        )
     ]

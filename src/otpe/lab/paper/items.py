@@ -9,7 +9,7 @@ from typing import Any
 
 from otpe import files
 from otpe.lab.bench import bench
-from otpe.lab.paper import accuracy_tables, cosines, published
+from otpe.lab.paper import accuracy_tables, cosines, evidence, published
 from otpe.lab.paper.plan import DATASETS, FinishedRun, Hidden, Plan, PlannedRun
 from otpe.lab.runs import build_network, saved_weights
 from otpe.lab.runs.task import Splits
@@ -153,7 +153,8 @@ def landscape(given: Inputs) -> Parts:
         return {"lead": f"There is no plane: {error}"}
     files.write_atomically(given.folder / "landscape.npz", landscapes.npz(found))
     section = landscapes.section(found, title=f"Loss landscape of {given.data}")
-    return {name: getattr(section, name) for name in ("lead", "figures", "tables", "remarks")}
+    samples = [evidence.sample(evidence.DISTANCE, rule, values) for rule, values in found.apart.items()]
+    return {name: getattr(section, name) for name in ("lead", "figures", "tables", "remarks")} | {"samples": samples}
 
 
 # --------------------

@@ -11,13 +11,15 @@ import numpy as np
 from otpe.lab.report import words
 from otpe.lab.report.content import Against
 
+NETWORKS = 4  # the paper's seeds
+
 
 class Spread(NamedTuple):
     mean: float
     std: float
 
 
-# Table 2: test accuracy on SHD, by layers (hidden and output) and width; 4 seeds.
+# Table 2: test accuracy on SHD, by layers (hidden and output) and width.
 OFFLINE = {
     (3, 128): {
         "ottt": Spread(0.643, 0.010), "ostl": Spread(0.667, 0.010), "bptt": Spread(0.739, 0.025),
@@ -71,9 +73,10 @@ SLOPES, WIDTHS, LAYERS = (5, 10, 25, 50), (128, 256, 384, 512), (3, 5)
 
 
 def comparison(what: str, rule: str, paper: float | Spread, ours: np.ndarray, *, percent: bool = False) -> Against:
-    """Return a number of the paper beside the mean ± σ of our numbers."""
+    """Return a number of the paper beside ours: one value for each network. Missing values are left out."""
     mean, std = paper if isinstance(paper, Spread) else (paper, math.nan)
     return Against(
         what=what, rule=rule, paper=mean, paper_spread=std, ours=float(words.mean(ours)),
-        spread=float(words.std(ours)), percent=percent,
+        spread=float(words.std(ours)), percent=percent, n=int(np.isfinite(ours).sum()),
+        paper_n=NETWORKS if isinstance(paper, Spread) else None,
     )  # fmt: skip

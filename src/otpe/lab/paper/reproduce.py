@@ -22,7 +22,7 @@ from filelock import BaseFileLock
 from otpe import check, files
 from otpe.datasets import download, heidelberg, registry
 from otpe.lab import signals
-from otpe.lab.paper import accuracy_tables
+from otpe.lab.paper import accuracy_tables, claims, outcomes
 from otpe.lab.paper.items import ITEMS, Inputs, Item
 from otpe.lab.paper.plan import (
     FINE,
@@ -179,13 +179,13 @@ class Reproduction:
         remarks += [f"{run.name}: {diverged[run.name]}" for run in planned if run.name in diverged]
         apart = []  # why the numbers cannot simply be compared
         if self.plan.scale.name == "full" and (less := coarser(planned, item.needs(Plan(FINE, self.config)))):
-            remarks, apart = remarks + less, ["coarser"]
+            remarks, apart = remarks + less, [claims.COARSER]
         if self.config.quick:
-            parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], ["made small"]
+            parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], [claims.MADE_SMALL]
         elif digits and self.digits != OFFICIAL:
             remarks.append(NOT_OFFICIAL.format(self.digits, download.command("shd", self.config.root)))
-            apart.append("other recordings")
-        return Section(
+            apart.append(claims.OTHER_RECORDINGS)
+        section = Section(
             **{"seconds": seconds, "settings": _settings(planned), **parts},
             name=name,
             title=item.title,
@@ -195,6 +195,7 @@ class Reproduction:
             machine=sections.machine(mine[0].about if mine else folder.provenance()),  # that of the runs
             apart=apart or None,
         )
+        return outcomes.with_outcome(section)
 
     def _splits(self, config: TrainConfig) -> Splits:
         """The data of a run. It is made once for all runs that share it."""

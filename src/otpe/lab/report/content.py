@@ -30,7 +30,7 @@ from otpe.tables import Table, as_csv
 
 __all__ = [
     "Against", "Bar", "Bars", "Contours", "Figure", "Heat", "Line", "Lines", "Mark", "OtherVersionError", "Panel",
-    "Path", "Section", "Table", "from_json", "to_json",
+    "Path", "Sample", "Section", "Table", "from_json", "to_json",
 ]  # fmt: skip
 
 
@@ -58,15 +58,29 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Against:
-    """A number of the paper beside ours. The difference is measured in σ of both, or of the one that has a σ."""
+    """A number of the paper beside ours: means over networks.
+
+    The difference is measured in standard errors: of both means, or of the one that has n and a spread.
+    """
 
     what: str
     rule: str
     paper: float
     ours: float
-    paper_spread: float = math.nan
-    spread: float = math.nan
+    paper_spread: float = math.nan  # standard deviation of the networks
+    spread: float = math.nan  # with n, the sample standard deviation of the networks
     percent: bool = False  # shown in percent, and the difference in points
+    n: int | None = None  # networks of ours; None if the spread is not over networks alone
+    paper_n: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A quantity of one rule: a value for each network. Rules of a section have the same networks in the same order."""
+
+    what: str
+    rule: str
+    values: Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +101,12 @@ class Section:
     seconds: float = math.nan  # of computing
     apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot be compared directly
     left_out: str | None = None  # why the study was not run, and what to do
+    samples: Sequence[Sample] | None = None  # the values behind the means, for claims about them
 
 
 FORMAT = 1  # of section.json
 _PARTS = (part for panel in PANELS for part in panel.parts)
-_KINDS = {kind.__name__: kind for kind in (*PANELS, *_PARTS, Figure, Table, Against, Section)}
+_KINDS = {kind.__name__: kind for kind in (*PANELS, *_PARTS, Figure, Table, Against, Sample, Section)}
 
 
 class OtherVersionError(ValueError):

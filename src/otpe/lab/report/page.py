@@ -10,7 +10,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import otpe
 from otpe import files
-from otpe.lab.report import documents, finder, words
-from otpe.lab.report.content import Figure, Table
+from otpe.lab.paper import claims, outcomes
+from otpe.lab.report import cells, documents, finder, words
+from otpe.lab.report.content import Figure
 from otpe.lab.report.finder import STUDY_AGAIN, Found
 from otpe.lab.report.palette import ours, shown
 from otpe.tables import as_csv
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
 LONGEST = 200  # bytes of the name of a file, without its ending: file systems allow 255
 ANCHOR = 100  # bytes of a section's anchor
-OWN = ("top", "contents", "overview", "theme", "tip")  # anchors in page.html.j2
-FAR = 2  # differences of this many σ and more are bold
+OWN = ("top", "contents", "claims", "overview", "theme", "tip")  # anchors in page.html.j2
+FAR = 2  # differences of this many standard errors and more are bold
+FOLDED = 12  # comparisons with the paper; more are folded
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
     "missing": "missing", "left out": "left out",
@@ -48,14 +50,19 @@ class Page(NamedTuple):
 
 def page(title: str, found: Sequence[Found], folder: Path) -> Page:
     """Return the page as one document. Writes the files of its figures and tables to the folder."""
+    found = [_with_outcome(each) for each in found]
+    judged = claims.judged([each.section for each in found if each.section])
     names, titles = Names(OWN), _titles(found)
     anchors = [names.new(each.section.name if each.section else each.path.resolve().name, ANCHOR) for each in found]
-    results = [_shown(*each, names, folder) for each in zip(found, anchors, titles, strict=True)]
+    results = [_shown(*each, judged, names, folder) for each in zip(found, anchors, titles, strict=True)]
     found = [each.found for each in results]
     sections, styles = documents.without_styles("\n".join(each.body for each in results))
+    pairs = zip(found, anchors, strict=True)
+    linked = {each.section.name: (anchor, each.section.where) for each, anchor in pairs if each.section}
     html, _ = documents.document(
         _templates(), "page", styles=styles, title=title, about=_about(found), sections=sections,
         contents=dict(zip(anchors, titles, strict=True)), overview="".join(each.row for each in results),
+        claims=part("claims", judged, linked) if judged else "", claims_lead=_claims_lead(judged),
         explained=any(each.section and each.section.against for each in found),
     )  # fmt: skip
     return Page(html, found)
@@ -88,32 +95,81 @@ def _titles(found: Sequence[Found]) -> list[str]:
     return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
+def _claims_lead(judged: Sequence[claims.Judged]) -> str:
+    """Return text such as "21 claims: 12 hold, 6 hold partly, 2 do not hold, 1 is not comparable." """
+    counts = Counter(each.verdict for each in judged)
+    texts = {"holds": "hold", "partly": "hold partly", "does not hold": "do not hold"}
+    listed = (f"{counts[verdict]} {texts.get(verdict, verdict)}" for verdict in claims.VERDICTS if counts[verdict])
+    return f"{words.counted(len(judged), 'claim')}: {', '.join(listed)}."
+
+
+def _with_outcome(found: Found) -> Found:
+    """Return a section of the paper with a lead that says what came out. One that makes this impossible is damaged."""
+    try:
+        return replace(found, section=outcomes.with_outcome(found.section)) if found.section else found
+    except Exception as error:
+        return _damaged(found, error)
+
+
+class Pill(NamedTuple):
+    """The state of a section, or what came out."""
+
+    kind: str  # its class in the style sheet
+    text: str
+
+
+def _pill(found: Found, judged: Sequence[claims.Judged]) -> Pill:
+    """Return what came out: the largest difference from the paper, or how many claims about the section hold."""
+    section = found.section
+    if found.state != "finished" or section is None:
+        return Pill(found.state.split()[0], STATES[found.state])
+    most = words.largest(section.against)
+    if most is not None:
+        if words.in_errors(most) <= FAR:
+            return Pill("agrees", "agrees with the paper")
+        return Pill("differs", f"differs by {words.difference(most)}")
+    mine = [each.verdict for each in judged if section.name in each.sections]
+    if not mine or "not run" in mine:
+        return Pill("finished", STATES["finished"])
+    if {*mine} == {"not comparable"}:
+        return Pill("incomparable", "not comparable")
+    hold = mine.count("holds")
+    text = f"claim: {mine[0]}" if len(mine) == 1 else f"{hold} of {len(mine)} claims hold"
+    return Pill("agrees" if hold == len(mine) else "differs", text)
+
+
 class _Shown(NamedTuple):
     found: Found
     row: str  # of the overview
     body: str
 
 
-def _shown(found: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
+def _shown(
+    found: Found, anchor: str, title: str, judged: Sequence[claims.Judged], names: Names, folder: Path
+) -> _Shown:
     """Return a section as HTML. If its content makes that impossible, it is shown as damaged."""
     try:
-        return _as_html(found, anchor, title, names, folder)
+        return _as_html(found, _pill(found, judged), anchor, title, names, folder)
     except OSError:
         raise
     except Exception as error:  # whatever a strange file contains, the other sections are shown
-        note = f"section.json cannot be shown: {words.error(error)}. {STUDY_AGAIN}"
-        return _as_html(Found(found.path, "damaged", note=note), anchor, title, names, folder)
+        damaged = _damaged(found, error)
+        return _as_html(damaged, _pill(damaged, ()), anchor, title, names, folder)
 
 
-def _as_html(found: Found, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
-    row, figures, tables = part("overview_row", found, anchor, title), [], []
+def _damaged(found: Found, error: Exception) -> Found:
+    return Found(found.path, "damaged", note=f"section.json cannot be shown: {words.error(error)}. {STUDY_AGAIN}")
+
+
+def _as_html(found: Found, pill: Pill, anchor: str, title: str, names: Names, folder: Path) -> _Shown:
+    row, figures, named_tables = part("overview_row", found, pill, anchor, title), [], []
     if found.section:
         named = [replace(each, name=names.new(f"{anchor}-{each.name}")) for each in found.section.figures]
         figures = [_drawn(each, folder) for each in named]
-        tables = [replace(each, name=names.new(f"{anchor}-{each.name}")) for each in found.section.tables]
-        for each in tables:
+        named_tables = [replace(each, name=names.new(f"{anchor}-{each.name}")) for each in found.section.tables]
+        for each in named_tables:
             files.write_atomically(folder / f"{each.name}.csv", as_csv(each.columns, each.rows))
-    return _Shown(found, row, part("section", found, anchor, title, figures, tables, folder.name))
+    return _Shown(found, row, part("section", found, pill, anchor, title, figures, named_tables, folder.name))
 
 
 def part(name: str, *given: Any) -> str:
@@ -127,11 +183,12 @@ def _templates() -> Environment:
         return [list(group) for _, group in groupby(against, key=lambda each: each.what)]
 
     templates = documents.environment(
-        difference=words.difference, duration=words.duration, groups=groups, html_rows=html_rows,
-        largest_text=words.largest_text, measured=words.measured, ours=ours, shown=shown, sigmas=words.sigmas,
-        sigmas_text=words.sigmas_text, state_text=STATES.__getitem__, value_text=words.value,
+        check_text=outcomes.check_text, decisive=outcomes.decisive, difference=words.difference,
+        duration=words.duration, groups=groups, html_rows=cells.html_rows, in_errors=words.in_errors,
+        in_errors_text=words.in_errors_text, largest_text=words.largest_text, measured=words.measured,
+        networks_text=words.networks_text, ours=ours, shown=shown, value_text=words.value,
     )  # fmt: skip
-    templates.globals.update(missing=words.MISSING, nan=math.nan, far_from=FAR)
+    templates.globals.update(missing=words.MISSING, nan=math.nan, far_from=FAR, folded=FOLDED)
     return templates
 
 
@@ -182,18 +239,6 @@ def _holes(figure: Figure) -> str:
     where = list(dict.fromkeys(f"{shown(series)} in “{title}”" for title, series in holes))
     listed = "; ".join(where[:4]) + (f"; and {len(where) - 4} more" if len(where) > 4 else "")
     return f"{words.counted(len(holes), 'value')} not a number, left as gaps: {listed}."
-
-
-def html_rows(table: Table) -> Iterator[list[tuple[str, str]]]:
-    """Yield the rows of a table, each cell with its class and its text."""
-    columns = zip(*table.rows, strict=True)
-    cells = [zip(map(_cell_class, column), words.column(column), strict=True) for column in columns]
-    return map(list, zip(*cells, strict=True))
-
-
-def _cell_class(value: Any) -> str:
-    number = isinstance(value, int | float) or str(value)[:1].isdigit()
-    return "number" if number else "ours" if ours(str(value)) else ""
 
 
 # --------------------

@@ -56,7 +56,7 @@ def _curve(run: Training, key: str) -> Line:
         name=run.rule,
         x=[line["step"] for line in run.metrics],
         y=[float(of.mean()) for of in values],
-        spread=[float(of.std()) for of in values] if several else None,
+        spread=[float(words.std(of)) for of in values] if several else None,
     )
 
 

@@ -10,6 +10,7 @@ from otpe.lab.report.content import Against
 from otpe.lab.report.palette import shown
 
 MISSING = "–"
+FEW = 5  # a mean of fewer networks is called one of few
 LONGEST_ERROR = 500  # characters
 ROUNDED = 5e-4  # a smaller difference is shown as 0.000, or as 0.0 points
 
@@ -20,8 +21,10 @@ def mean(values: np.ndarray, axis: int | None = None) -> Any:
 
 
 def std(values: np.ndarray, axis: int | None = None) -> Any:
-    """Return the standard deviation of the values that are not missing, as of a population."""
-    return np.ma.filled(np.ma.masked_invalid(values).std(axis), np.nan)
+    """Return the sample standard deviation (n − 1) of the values that are not missing, NaN for a single one."""
+    known = np.ma.masked_invalid(values)
+    several = known.count(axis) > 1
+    return np.where(several, np.ma.filled(known.var(axis, ddof=1), np.nan), np.nan)[()] ** 0.5
 
 
 def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.ndarray, np.ndarray]:
@@ -33,9 +36,9 @@ def thinned(steps: np.ndarray, values: np.ndarray, most: int = 100) -> tuple[np.
 
 
 def mean_text(values: Any, digits: int = 3) -> str:
-    """Return text such as "0.912 ± 0.004": mean and σ."""
+    """Return text such as "0.912 ± 0.004": mean and sample standard deviation."""
     values = np.asarray(values, float)
-    return f"{mean(values):.{digits}f}" + (f" ± {std(values):.{digits}f}" if values.size > 1 else "")
+    return f"{mean(values):.{digits}f}" + (f" ± {std(values):.{digits}f}" if np.isfinite(values).sum() > 1 else "")
 
 
 def column(values: Sequence[Any]) -> list[str]:
@@ -52,8 +55,13 @@ def column(values: Sequence[Any]) -> list[str]:
     return [cell(value) for value in values]
 
 
+def networks_text(n: int) -> str:
+    """Return text such as "n = 12", which is not broken into two lines. A small n is called few."""
+    return f"n\u00a0=\u00a0{n}" + (", a single one" if n == 1 else ", few" if n < FEW else "")
+
+
 def measured(value: float, spread: float, percent: bool) -> str:
-    """Return a number with its σ, if it has one."""
+    """Return a number with its standard deviation, if it has one."""
     if not math.isfinite(value):
         return MISSING
     scale, digits = (100, 1) if percent else (1, 3)
@@ -70,26 +78,35 @@ def difference(each: Against) -> str:
     return text.replace("-", "−")
 
 
-def sigmas(each: Against) -> float:
-    """Return the difference in σ of both together, or of the one that has a σ. NaN if neither has.
+def standard_error(each: Against) -> float:
+    """Return the standard error of the difference: of both means, or of the one that has n and a spread. Else NaN."""
+    parts = [
+        spread / math.sqrt(n)
+        for spread, n in ((each.spread, each.n), (each.paper_spread, each.paper_n))
+        if n and math.isfinite(spread)
+    ]
+    return math.hypot(*parts) if parts else math.nan
+
+
+def in_errors(each: Against) -> float:
+    """Return the difference in standard errors. NaN without one.
 
     The paper's numbers are rounded: a difference that is not visible in the digits shown counts as none.
     """
-    both = math.hypot(*(spread for spread in (each.spread, each.paper_spread) if math.isfinite(spread)))
-    apart = abs(each.ours - each.paper)
-    return (0.0 if apart < ROUNDED else apart / both) if both > 0 else math.nan
+    error, apart = standard_error(each), abs(each.ours - each.paper)
+    return (0.0 if apart < ROUNDED else apart / error) if error > 0 else math.nan
 
 
-def sigmas_text(each: Against) -> str:
-    return f"{sigmas(each):.1f}" if math.isfinite(sigmas(each)) else MISSING
+def in_errors_text(each: Against) -> str:
+    return f"{in_errors(each):.1f}" if math.isfinite(in_errors(each)) else MISSING
 
 
 def largest(against: Sequence[Against]) -> Against | None:
-    """Return the largest difference: in σ where they are known, otherwise in absolute numbers."""
+    """Return the largest difference: in standard errors where they are known, otherwise in absolute numbers."""
     known = [each for each in against if math.isfinite(each.ours - each.paper)]
-    counted = [each for each in known if math.isfinite(sigmas(each))]
+    counted = [each for each in known if math.isfinite(in_errors(each))]
     if counted:
-        return max(counted, key=sigmas)
+        return max(counted, key=in_errors)
     return max(known, key=lambda each: abs(each.ours - each.paper), default=None)
 
 
@@ -97,8 +114,8 @@ def largest_text(against: Sequence[Against]) -> str:
     most = largest(against)
     if most is None:
         return MISSING
-    counted = "" if math.isnan(sigmas(most)) else f" ({sigmas(most):.1f} σ)"
-    return f"{difference(most)}{counted}: {shown(most.rule)}, {most.what}"
+    counted = "no standard error" if math.isnan(in_errors(most)) else f"{in_errors(most):.1f} standard errors"
+    return f"{difference(most)} ({counted}): {shown(most.rule)}, {most.what}"
 
 
 def value(given: Any) -> str:
@@ -132,3 +149,8 @@ def error(found: Exception) -> str:
 
 def counted(how_many: int, what: str) -> str:
     return f"{how_many:,} {what}" + "s" * (how_many != 1)
+
+
+def or_lowest(value: float) -> float:
+    """Return the value, or −∞ if it is missing."""
+    return -math.inf if math.isnan(value) else value

@@ -269,4 +269,4 @@ def _table(found: PathsInPlane, of: str) -> Table:
 
 
 def _percent(share: np.ndarray) -> str:
-    return f"{100 * share.mean():.0f}" + (f" ± {100 * share.std():.0f}" if len(share) > 1 else "") + " %"
+    return f"{100 * share.mean():.0f}" + (f" ± {100 * words.std(share):.0f}" if len(share) > 1 else "") + " %"
