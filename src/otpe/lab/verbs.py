@@ -67,7 +67,7 @@ def _train(run: train.Run) -> int:
     config, result = run.config, run()
     over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ", 1 network"
     print(f"{config.data_name}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
-    print(f"  {', '.join(task.facts(config, run.splits))}")
+    print(f"  {task.facts(config, run.splits)}")
     print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
     print(f"  training loss        {words.mean_text(result.loss)}")
@@ -79,7 +79,7 @@ def _train(run: train.Run) -> int:
 def _compare(comparison: compare.Comparison) -> int:
     results, path = comparison(), comparison.folder.path
     print(f"{compare.title(comparison.config)}")
-    print(f"  {', '.join(task.facts(comparison.runs[0], comparison.splits))}\n")
+    print(f"  {task.facts(comparison.runs[0], comparison.splits)}\n")
     print(compare.table(results))
     for line in (*comparison.left_out, *comparison.diverged):
         print(f"  {line}")

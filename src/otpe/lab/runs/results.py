@@ -1,7 +1,7 @@
 """The results of a run: result.json, and the lines of metrics.jsonl."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -17,9 +17,9 @@ from otpe.networks import Network
 from otpe.storage import named_leaves
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """The content of result.json. Lists have an entry per seed."""
+    """The content of result.json. Lists have an entry per seed. Entries with a default are missing in older files."""
 
     rule: str
     mode: str
@@ -36,10 +36,14 @@ class Numbers:
     seconds: float  # training and validation, without compilation and without work that a kill lost
     steps_per_second: float
     test_accuracy_mean: float
-    test_accuracy_std: float  # over seeds, of the population
+    test_accuracy_std: float  # over seeds, of the population: divided by n
+    test_accuracy_sem: float | None = None  # standard error of the mean over seeds. None for one seed
+    test_samples: int | None = None  # of each network
+    chance: float | None = None  # test accuracy of a constant answer
+    epochs: float | None = None  # how often each recording was seen. None for data that is drawn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result(Numbers):
     """A finished run: its numbers, and the networks it trained."""
 
@@ -56,6 +60,7 @@ class Result(Numbers):
 
 
 NAMES = tuple(field.name for field in fields(Numbers))
+NEEDED = tuple(field.name for field in fields(Numbers) if field.default is MISSING)
 
 
 def numbers(result: Numbers) -> dict[str, Any]:
@@ -63,9 +68,13 @@ def numbers(result: Numbers) -> dict[str, Any]:
     return {"format": FORMAT, **{name: getattr(result, name) for name in NAMES}}
 
 
-def read(path: Path, needs: Iterable[str] = NAMES) -> dict[str, Any]:
-    """Return the content of result.json. It must have the entries `needs`, with the right types and lengths."""
-    found, hints = read_json(path), {name: kind for name, kind in get_type_hints(Numbers).items() if name in needs}
+def read(path: Path, needs: Iterable[str] = NEEDED) -> dict[str, Any]:
+    """Return the content of result.json. It must have the entries `needs`, and entries of the right types and lengths.
+
+    Entries that an older file does not have get their defaults.
+    """
+    found = {**{name: getattr(Numbers, name) for name in NAMES if name not in NEEDED}, **read_json(path)}
+    hints = {name: kind for name, kind in get_type_hints(Numbers).items() if name in needs or name not in NEEDED}
     with contents.reading(path, "Name another folder."):
         contents.typed(found, hints)
         for name in (name for name, kind in hints.items() if get_origin(kind) is list and "seeds" in hints):

@@ -129,21 +129,27 @@ def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
     return Exam(seed, -(-samples // size), size)
 
 
-def facts(config: TrainConfig, splits: Splits) -> list[str]:
-    """Return short texts about the data of a run: the epochs, the samples of the test, and the chance level.
+class Facts(NamedTuple):
+    """What one must know of the data of a run to judge its accuracy."""
 
-    The chance level is the share of the most frequent class of recordings, and 1 / classes for data that is drawn.
-    """
-    test, found = splits.test, []
-    if isinstance(splits.train, FrameSet):
-        found.append(f"{config.steps * config.batch / len(splits.train):.3g} epochs")
+    epochs: float | None  # how often each recording is seen. None for data that is drawn
+    test_samples: int
+    chance: float  # accuracy of a constant answer. For recordings, of the most frequent class
+
+    def __str__(self) -> str:
+        epochs = [] if self.epochs is None else [f"{self.epochs:.3g} epochs"]
+        return ", ".join([*epochs, f"tested on {self.test_samples:,} samples", f"chance {self.chance:.3f}"])
+
+
+def facts(config: TrainConfig, splits: Splits) -> Facts:
+    """Return the epochs, the number of samples of the test, and the chance level of a run."""
+    train, test = splits.train, splits.test
+    epochs = config.steps * config.batch / len(train) if isinstance(train, FrameSet) else None
     if not isinstance(test, FrameSet):
-        asked = exam(test, TEST, config.test_samples, config.batch)
-        classes = len(test.names)
-        return [*found, f"tested on {asked.batches * asked.size:,} samples", f"chance {1 / classes:.3f}"]
-    found.append(f"tested on {len(test):,} samples")
-    labels = np.asarray(test.labels)
-    return [*found, f"chance {np.bincount(labels).max() / len(labels):.3f}"] if labels.ndim == 1 else found
+        drawn = exam(test, TEST, config.test_samples, config.batch)
+        return Facts(epochs, drawn.batches * drawn.size, 1 / len(test.names))
+    labels = np.asarray(test.labels).ravel()
+    return Facts(epochs, len(test), float(np.bincount(labels).max() / labels.size))
 
 
 def fingerprint(splits: Splits, seed: int, batch: int) -> str:

@@ -217,6 +217,8 @@ class Run:
             steps_per_second=round(config.steps / self.seconds, 3),
             test_accuracy_mean=float(np.mean(accuracy)),
             test_accuracy_std=float(np.std(accuracy)),
+            test_accuracy_sem=_standard_error(accuracy),
+            **task.facts(config, self.splits)._asdict(),
         )
         found = numbers(result)
         self.folder.write_result(found)
@@ -227,3 +229,8 @@ class Run:
             f"stopped at step {step} of {self.config.steps}, and saved. Go on with: otpe {self.verb} --resume --out"
             f" {self.home or self.folder.path} (in Python: resume=True)"
         )
+
+
+def _standard_error(values: list[float]) -> float | None:
+    """Return the standard error of the mean, None for a single value."""
+    return float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
