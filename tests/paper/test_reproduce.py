@@ -147,7 +147,7 @@ def test_truncated_metrics_are_reported(run_log, config, capsys):
 def test_a_landscape_with_missing_weights_is_reported(run_log, config, monkeypatch):
     monkeypatch.setattr(task, "named", MAKE_DATA)
     reproduce(replace(config, items=("landscape-t-randman",)))
-    assert "holds no weights along the way" in read_section(config, "landscape-t-randman").lead
+    assert "has no snapshots of the weights" in read_section(config, "landscape-t-randman").lead
 
 
 def test_items_that_need_a_missing_bptt_run_are_reported(run_log, config):

@@ -91,7 +91,7 @@ def test_another_scale_or_precision_in_the_folder_is_refused(run_log, config):
 def test_a_folder_with_other_files_is_refused_and_unchanged(run_log, config):
     config.out.mkdir()
     (config.out / "thesis.tex").write_text("")
-    with pytest.raises(FileExistsError, match=r"holds other things \(thesis.tex\), but no reproduction. Name another"):
+    with pytest.raises(FileExistsError, match=r"has other files \(thesis.tex\), but no reproduction. Name another"):
         reproduce(config)
     assert [path.name for path in config.out.iterdir()] == ["thesis.tex"]
     with pytest.raises(NotADirectoryError, match="which is a file, expected a folder"):

@@ -85,7 +85,7 @@ def test_snapshots_are_written_before_the_checkpoint_that_follows(tmp_path, monk
 
 def test_a_run_without_snapshots_says_how_to_get_them(tmp_path):
     result = otpe.train(replace(TINY, out=tmp_path / "run"))
-    with pytest.raises(FileNotFoundError, match=r"holds no weights along the way. Train with snapshots, such as"):
+    with pytest.raises(FileNotFoundError, match=r"has no snapshots of the weights. Train with snapshots, such as"):
         saved_weights.read_snapshot(result.folder)
 
 

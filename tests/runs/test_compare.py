@@ -166,7 +166,7 @@ def test_resuming_with_other_settings_is_refused(compared, config, data):
     before = fingerprints(config.out)
     with pytest.raises(FileExistsError, match=r"rules was \['bptt', 'ottt'\], now is \['ottt'\]"):
         run(replace(config, rules=("ottt",), resume=True), data)
-    with pytest.raises(FileExistsError, match=r"holds this very run already"):
+    with pytest.raises(FileExistsError, match=r"already has this run"):
         run(config, data)
     assert fingerprints(config.out) == before
 

@@ -43,9 +43,11 @@ def test_many_other_settings_are_counted(finished):
 def test_repeating_a_run_needs_resume(finished, unfinished, capsys):
     before = fingerprints(finished), fingerprints(unfinished)
     assert main(*arguments(TINY, out=finished)) == 2
-    assert "this very run already, which is finished. Say resume to see its result" in capsys.readouterr().err
+    assert "already has this run, which is finished. Use resume to see its result" in capsys.readouterr().err
     assert main(*arguments(TINY, out=unfinished)) == 2
-    assert "already, saved at step-0000000008. Say resume to go on with it, or name" in capsys.readouterr().err
+    assert (
+        "already has this run, saved at step-0000000008. Use resume to continue it, or name" in capsys.readouterr().err
+    )
     assert (fingerprints(finished), fingerprints(unfinished)) == before
 
 
@@ -140,7 +142,11 @@ def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
 
 def test_a_lock_file_with_content_or_a_second_name_is_left_unchanged(tmp_path):
     for name, prepare, message in (
-        ("content", lambda lock: lock.write_text("mine"), "is not empty, but a lock of otpe is. Move it away."),
+        (
+            "content",
+            lambda lock: lock.write_text("mine"),
+            "is not empty, but a lock file of otpe is always empty. Move it away.",
+        ),
         ("link", lambda lock: os.link(tmp_path / "precious", lock), "is a hard link: the same file has another name"),
     ):
         (tmp_path / "precious").write_text("mine")
@@ -354,7 +360,7 @@ def test_a_damaged_line_does_not_lose_others(unfinished, trained):
     torn = [first[:40], "null", '{"step": true}', "[" * 100_000, "", '{"step": 5', "\x00" * 9]
     (unfinished / "metrics.jsonl").write_text("\n".join([*torn, first, *rest]) + "\n")
     message = (
-        r"metrics.jsonl is damaged: lines 1, 2, 3, 4, 5, … \(7\) are left out. The run goes on after step 8 all the"
+        r"metrics.jsonl is damaged: lines 1, 2, 3, 4, 5, … \(7\) are left out. The run continues after step 8 neverthe"
     )
     with pytest.warns(UserWarning, match=message):
         otpe.train(replace(TINY, out=unfinished, resume=True))
@@ -371,7 +377,7 @@ def test_a_damaged_line_of_a_finished_run_leaves_the_others(finished):
 
 def test_missing_metrics_give_a_warning(unfinished):
     (unfinished / "metrics.jsonl").unlink()
-    with pytest.warns(UserWarning, match=r"metrics.jsonl is missing. The run goes on after step 8 all the same."):
+    with pytest.warns(UserWarning, match=r"metrics.jsonl is missing. The run continues after step 8 nevertheless."):
         otpe.train(replace(TINY, out=unfinished, resume=True))
     assert steps_of(unfinished) == [12]
 

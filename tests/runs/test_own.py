@@ -150,19 +150,19 @@ def test_a_user_rule_is_recorded_by_its_name(tmp_path, capsys):
     assert result.section.title == "mixed, offline, on t-randman"
     assert otpe.train(replace(config, resume=True), rule=RULE).rule == "mixed"
     assert cli.main(["train", "--resume", "--out", str(tmp_path / "run")]) == 2
-    assert "belongs to a run by a rule of your own, 'mixed'. Hand it over again, in Python" in capsys.readouterr().err
+    assert "belongs to a run by a rule of your own, 'mixed'. Pass it again, in Python" in capsys.readouterr().err
 
 
 WRONG = {
-    "a rule as a setting": ({"rule": RULE}, {}, r"rule is otpe.Rule\('mixed', ...\), expected a name in the settings. Hand"),
+    "a rule as a setting": ({"rule": RULE}, {}, r"rule is otpe.Rule\('mixed', ...\), expected a name in the settings. Pass"),
     "a name that is taken": ({}, {"rule": otpe.Rule("ottt", otpe.Otpe(), otpe.Ostl())}, r"the rule is named 'ottt', which is"),
     "no name": ({}, {"rule": otpe.Rule("", otpe.Otpe(), otpe.Ostl())}, r"the rule's name is '', expected a text"),
-    "a loss as a setting": ({"loss": stretched}, {}, r"loss is <function .*, expected a name in the settings. Hand a loss"),
-    "two losses": ({"loss": "mse"}, {"loss": stretched}, r"loss is 'mse' in the settings and 'stretched' beside them"),
+    "a loss as a setting": ({"loss": stretched}, {}, r"loss is <function .*, expected a name in the settings. Pass your own loss"),
+    "two losses": ({"loss": "mse"}, {"loss": stretched}, r"loss is 'mse' in the settings and 'stretched' as an argument"),
     "rates twice": ({"rate_weight": 1.0}, {"loss": otpe.Loss("mse")}, r"rate and rate_weight are in the settings and in"),
     "a loss of a vector": ({}, {"loss": lambda a, b: a}, r"returned the shape \[4, 3\] for logits \[4, 3\], expected \[4\]"),
     "a membrane that spikes": ({}, {"loss": "membrane", "net": otpe.dense([8, 3])}, r"loss is 'membrane', but the output neur"),
-    "two starts": ({"start": "x"}, {"start": ()}, r"start is 'x' in the settings, and given beside them too"),
+    "two starts": ({"start": "x"}, {"start": ()}, r"start is 'x' in the settings, and given as an argument too"),
     "data of another shape": ({}, {"data": splits(), "net": otpe.dense([32, 3])}, r"net takes inputs of the shape \[32\], but"),
     "real targets": ({}, {"data": splits(jnp.zeros(24))}, r"the labels of data.train are of type float32.*by their accuracy"),
 }  # fmt: skip
@@ -182,9 +182,7 @@ def test_incompatible_parts_are_refused_before_a_folder_is_made(kind, tmp_path, 
 
 
 def test_user_rules_and_swept_user_networks_are_refused(tmp_path):
-    with pytest.raises(
-        TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Hand rules of your own"
-    ):
+    with pytest.raises(TypeError, match=r"rules has an otpe.Rule, expected names in the settings. Pass your own rules"):
         otpe.compare(otpe.CompareConfig(rules=(RULE,), out=tmp_path / "new"))
     with pytest.raises(ValueError, match=r"over has hidden, but the network is your own, which does not depend on it"):
         otpe.sweep(otpe.SweepConfig(over=("hidden=4,5",), out=tmp_path / "new"), net=MEMBRANE)

@@ -82,7 +82,7 @@ BAD = [
     (["--alpha", "nan"], r"alpha is nan, expected a number above 0 and at most 10"),
     (["--time-steps", "0"], r"time_steps is 0, expected a whole number above 0"),
     (["--manifolds", "-1"], r"manifolds is -1, expected a whole number from 0"),
-    (["--draws", "3", "--seeds", "4"], r"draws is 3 and seeds is 4, expected as many networks on each draw .* Use 6 seeds"),
+    (["--draws", "3", "--seeds", "4"], r"draws is 3 and seeds is 4, expected the same number of networks for each draw .* Use 6 seeds"),
     (["--draws", "3", "--dataset", "shd", "--seeds", "3"], r"draws is 3, but shd has no use for it: it is for t-randman and r-randman"),
     ([*SMALL, "--hidden", "0"], r"hidden is 0, expected a whole number above 0"),
     ([*SMALL, "--leak", "1.5"], r"leak is 1.5, expected"),
@@ -250,7 +250,7 @@ def test_a_folder_without_write_permission_is_refused(tmp_path, monkeypatch, cap
 def test_a_folder_with_other_files_is_left_unchanged(tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("mine")
     assert cli.main(["train", *SMALL, "--out", str(tmp_path)]) == 2
-    assert "which holds other things (letter.txt), but no run. Name another folder." in capsys.readouterr().err
+    assert "which has other files (letter.txt), but no run. Name another folder." in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 

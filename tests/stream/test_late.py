@@ -116,7 +116,7 @@ def test_a_learner_with_late_labels_passes_the_checks():
     [
         (0, lambda late: late.label_late(1), r"labels are for 1 steps, 0 before the last one, and 0 wait .* it is 0"),
         (4, lambda late: late.label_late(1, ago=4), r"labels are for 1 steps, 4 before the last one, and 4 wait"),
-        (4, lambda late: late.label_late([1] * 5), r"with a larger delay, how many steps late .* it is 4"),
+        (4, lambda late: late.label_late([1] * 5), r"with a larger delay, the number of steps .* it is 4"),
         (4, lambda late: late.label_late(4), r"labels run from 4 to 4, expected −1 \(none\) or 0 to 3"),
         (4, lambda late: late.label_late(1, ago=-1), r"ago is -1"),
     ],

@@ -107,11 +107,11 @@ REFUSED = [
     (404, {"path": "/live.py"}, "There is only / and /now."),
     (404, {"path": "/../../etc/passwd"}, "There is only / and /now."),
     (400, {"path": "http://[x"}, "This is no address."),
-    (403, {"Host": "evil.example"}, "This page is to be found at http://127.0.0.1:"),
-    (403, {"Host": "127.0.0.1.evil.example"}, "This page is to be found at"),
-    (403, {"Host": "192.168.1.5"}, "This page is to be found at"),
-    (403, {"Host": "["}, "This page is to be found at"),
-    (403, {"Host": None}, "This page is to be found at"),
+    (403, {"Host": "evil.example"}, "Open this page at http://127.0.0.1:"),
+    (403, {"Host": "127.0.0.1.evil.example"}, "Open this page at"),
+    (403, {"Host": "192.168.1.5"}, "Open this page at"),
+    (403, {"Host": "["}, "Open this page at"),
+    (403, {"Host": None}, "Open this page at"),
     (403, {"Origin": "http://evil.example"}, "Pages of other sites get no answer."),
     (403, {"Origin": "null"}, "Pages of other sites get no answer."),
     (403, {"Origin": "http://127.0.0.1:1"}, "Pages of other sites get no answer."),
@@ -342,7 +342,7 @@ def test_the_error_messages(live, given, message):
 
 
 def test_an_object_that_is_no_live_is_refused():
-    with pytest.raises(TypeError, match="live is a dict, expected a Live, which the stream is told to"):
+    with pytest.raises(TypeError, match="live is a dict, expected a Live, which collects"):
         serve.serve({})
 
 

@@ -266,7 +266,7 @@ STEPS = [
     (np.array([1e300, 0]), r"item 2 has inf in its step"),
     (np.array([-1, 1]), r"item 2 has -1 in its step"),
     (np.array(["a", "b"]), r"item 2 has array\(\['a', 'b'\].*, expected numbers"),
-    (([1, [2, 3]], 1), r"item 2 has rows that differ in length, expected an array of 2 numbers"),
+    (([1, [2, 3]], 1), r"item 2 has rows of different lengths, expected an array of 2 numbers"),
     ((np.ones(2), 5), r"item 2 has the label 5, expected a whole number from 0 to 4, or −1 for none"),
     ((np.ones(2), 0.5), r"item 2 has the label 0.5"),
     ((np.ones(2), -2), r"item 2 has the label -2"),

@@ -227,8 +227,8 @@ BAD = [
     (["nowhere.csv", *SHAPE], r"nowhere.csv cannot be read: No such file or directory. Name a file of events"),
     (["pipe.csv", *SHAPE], r"pipe.csv is no plain file. Send what comes from it to standard input: otpe stream - < pipe"),
     (["nowhere.h5", *SHAPE], r"nowhere.h5 is not there. Name a file in SHD's layout"),
-    (["some.csv", "--classes", "3"], r"units is not given, and some.csv does not tell. Say how many there are: --units"),
-    (["-", "--units", "3"], r"classes is not given, and - does not tell. Say how many there are: --classes"),
+    (["some.csv", "--classes", "3"], r"units is not given, and some.csv does not contain it. Give the number: --units"),
+    (["-", "--units", "3"], r"classes is not given, and - does not contain it. Give the number: --classes"),
     (["--dt", "0.1"], r"dt is 0.1, which is of no use for t-randman and r-randman: it is for recordings and files of ev"),
     (["some.csv", *SHAPE, "--bins", "5"], r"bins is 5, which is of no use for files of events: it is for recordings"),
     (["some.csv", *SHAPE, "--dt", "0"], r"dt is 0.0, expected seconds"),
@@ -243,7 +243,7 @@ BAD = [
     (["--rule", "bptt"], r"rule 'bptt' has no per-step form"),
     (["--optimizer", "adamm"], r"optimizer 'adamm' is not known. Did you mean 'adam'\?"),
     (["--changes", "swap@5:0,0"], r"classes is \(0, 0\), expected two or more that swap, none twice"),
-    (["--resume"], r"resume is given without out: which run is to go on\? Name its folder, such as runs/stream-t-randman"),
+    (["--resume"], r"resume is given without out: which run do you want to continue\? Name its folder, such as runs/stream-t-randman"),
     (["--resume", "--out", "tpyo"], r"out is 'tpyo', where there is no run to go on with. Name the folder of one; to begin"),
     (["--start", "nowhere"], r"start is 'nowhere', which is not there. Name the folder of a finished run, or a file of otpe.save"),
 ]  # fmt: skip
@@ -292,7 +292,7 @@ def test_invalid_changes_are_refused(text, message):
 
 def test_a_world_that_never_shows_a_class_is_refused():
     later = ["appear@5:0", "appear@7:1"]
-    with pytest.raises(ValueError, match=r"changes let all of the 2 classes appear later, so that nothing would ever"):
+    with pytest.raises(ValueError, match=r"changes has an appear for each of the 2 classes, so no step would ever"):
         parsed_change(later, classes=2, seed=0)
     assert (
         len(parsed_change(["appear@0:0", later[1]], classes=2, seed=0))

@@ -100,7 +100,7 @@ def test_a_finished_stream_is_shown_again(file, out, capsys):
     assert cli.main(args) == 0
     before, written = capsys.readouterr().out, (out / "result.json").stat().st_mtime_ns
     assert cli.main(args) == 2
-    assert "which holds this very run already, which is finished. Say resume" in capsys.readouterr().err
+    assert "which already has this run, which is finished. Use resume" in capsys.readouterr().err
     file.write_text("")
     assert cli.main(["stream", "--resume", "--out", str(out)]) == 0
     assert capsys.readouterr().out == before

@@ -80,7 +80,7 @@ def test_an_endless_stream_of_samples():
         (worlds.Swap(at=0, classes=(1, -1)), "-1 stands for no label"),
         (worlds.Die(at=0), "share is 0 and units is empty, expected sensors that die"),
         (worlds.Die(at=0, share=2.0), "share is 2.0, expected a share from 0 to 1"),
-        (worlds.Die(at=0, units=(-1,)), "a unit of units is -1, expected a whole number from 0"),
+        (worlds.Die(at=0, units=(-1,)), "a number in units is -1, expected a whole number from 0"),
         (worlds.Shift(at=0, by=0), "by is 0, expected a whole number of places other than 0"),
         (worlds.Shift(at=0, by=1.5), "by is 1.5, expected a whole number of places"),
         (worlds.Appear(at=0, label=-1), "label is -1, expected a whole number from 0"),

@@ -143,7 +143,7 @@ def test_other_settings_and_folders_are_refused(run_log, tmp_path, monkeypatch):
     sweep.sweep(replace(CONFIG, out=out))
     with pytest.raises(FileExistsError, match=r"steps was 12, now is 8"):
         sweep.sweep(replace(CONFIG, steps=8, out=out, resume=True))
-    with pytest.raises(FileExistsError, match=r"holds this very run already, which is finished. Say resume"):
+    with pytest.raises(FileExistsError, match=r"already has this run, which is finished. Use resume"):
         sweep.sweep(replace(CONFIG, out=out))
     monkeypatch.setattr(task, "named", NAMED)
     shared = {f.name: getattr(CONFIG, f.name) for f in fields(otpe.CompareConfig)}

@@ -64,7 +64,7 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Return the type of every setting, without those of groups."""
+    """Return the type of every setting. Parameters that stand for a whole group are left out."""
     types = get_type_hints(kind)
     return {name: types[name] for name in field_names(kind)}
 
@@ -80,7 +80,7 @@ def check_name(what: str, name: str, known: Iterable[str], error: type[Exception
 
 
 def check_agreement(group: str, name: str, flat: Any, nested: Any) -> None:
-    """Raise ValueError if a setting has one value by itself and another one in its group."""
+    """Raise ValueError if a setting is given twice, flat and in a group, with different values."""
     flat, nested = (tuple(value) if isinstance(value, list) else value for value in (flat, nested))
     if flat != nested:
         raise ValueError(

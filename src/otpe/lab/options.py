@@ -35,7 +35,8 @@ class Option(NamedTuple):
 def options(config: type, users: Users | None = None, names: str = "") -> list[Option]:
     """Return the options of a config, section by section.
 
-    `users`: gives the names of the datasets, or sources, that use a setting. `names` stands in for "{names}".
+    `users`: a function that returns the names of the datasets, or sources, that use a setting. `names`: the text that
+    replaces "{names}" in the help.
     """
     described: dict[str, tuple[str, str]] = {}
     for kind in reversed(config.__mro__[:-1]):
@@ -102,7 +103,7 @@ def check_synonyms(config: type, args: Sequence[str]) -> None:
 
 
 def flat_arguments(config: type, args: Sequence[str]) -> list[str]:
-    """Return the arguments with --network.hidden 64 as --hidden 64.
+    """Return the arguments with nested options as flat ones: --network.hidden 64 becomes --hidden 64.
 
     Raises ValueError for an unknown group or setting, and for a flat option that contradicts a nested one.
     """
@@ -130,7 +131,7 @@ def flat_arguments(config: type, args: Sequence[str]) -> list[str]:
 
 
 def _values(name: str, args: Sequence[str], i: int, flags: set[str]) -> Any:
-    """Return the values of the option at this place, as numbers where they are numbers."""
+    """Return the values of the option at position i. Those that are numbers are converted to int or float."""
     _, equals, value = args[i].partition("=")
     if name in flags:
         return True

@@ -37,7 +37,7 @@ class Bar:
     """A progress bar. It is drawn only on a terminal, by tqdm. Without tqdm, `show` writes lines to the terminal."""
 
     def __init__(self, name: str, done: float, total: float, *, unit: str | None = "step") -> None:
-        """Draw the bar of a job of which `done` of `total` are done. Without a unit it shows a percentage alone."""
+        """Draw the bar of a job that has done `done` of `total`. Without a unit it shows a percentage only."""
         self.name, self.done, self.total, self.bar = name, done, total, None
         if terminal() and find_spec("tqdm"):
             from tqdm import tqdm

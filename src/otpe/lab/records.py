@@ -15,7 +15,7 @@ KIND_BY_KEY = {"reproduce": "reproduce", "rules": "compare", "rule": "train"}  #
 
 
 class OtherFormatError(contents.ContentError):
-    """Another version of otpe wrote it."""
+    """The file has the format of a newer version of otpe."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def upgraded(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a folder with `kind`, and those of a stream with `source_kind`.
+    """Return the settings of a folder with the keys of today: `kind` is the verb, `source_kind` the source of a stream.
 
     Earlier versions wrote the kind of a study as `own_study`, and the kind of a stream's source as `kind`.
     """
@@ -71,7 +71,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def checked_metrics(folder: Path) -> Metrics:
-    """Read metrics.jsonl. An unfinished last line is no damage: a kill cut it, and its step is measured again."""
+    """Read metrics.jsonl. An incomplete last line does not count as damage: the process was killed while it wrote the
+    line, and a resumed run measures that step again.
+    """
     path, found, damaged = folder / "metrics.jsonl", [], []
     if not path.is_file():
         return Metrics([], f"{path} is missing.")

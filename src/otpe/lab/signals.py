@@ -21,7 +21,7 @@ class StoppedError(KeyboardInterrupt):
 
 
 class Wish:
-    """Whether to stop: `number` is the signal that came."""
+    """A request to stop. `number` is the signal that arrived, None before one does."""
 
     number: int | None = None
 

@@ -1,4 +1,4 @@
-"""The training verbs: check the settings, do the job, print the result."""
+"""The training verbs and `otpe reproduce`: from settings to a job that prints its result. Reads stored settings too."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ def prepare_compare(config: CompareConfig) -> Callable[[], int]:
 
 
 def stored(kind: type[folder.Config], args: Sequence[str]) -> folder.Config | None:
-    """Return the settings of the run to resume, which are the defaults of its options. None if there is no run.
+    """Return the settings of the run to resume. They replace the defaults of the options. None if there is no run.
 
     An --out without a run is refused if no other setting is given: the name of the folder may be mistyped.
     """

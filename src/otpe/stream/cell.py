@@ -1,6 +1,6 @@
 """The state of a learner, replaced as a whole: an exception at any moment leaves the old state or the new one.
 
-A program takes over the arrays of the learner's memory and returns new ones. JAX calls this donation. It saves a copy,
+A program takes over the arrays of the learner's memory and returns new ones. JAX calls this donation. It avoids a copy,
 but an interrupt between the call and the assignment of its result would lose both: the old arrays are deleted, and the
 new ones have no name. Python raises interrupts only while it runs Python code, never inside a function written in C. So
 a single C function makes the call and stores the result: `deque.extend`, which pulls it out of `map` and `zip`.
@@ -35,7 +35,10 @@ class Program:
         self.compiled: dict[tuple[Any, ...], Any] = {}  # by the shapes of the arrays, after the first successful call
 
     def jitted(self) -> Any:
-        """Return a new compiled function. After an interrupted first call, JAX never uses its fast path for the old."""
+        """Return a new function for the first call.
+
+        After an interrupted first call, JAX would never use its fast path in C for the same function again.
+        """
 
         def on_leaves(leaves: tuple[Any, ...], *arrays: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             memory, output = self.function(from_leaves(self.like, leaves), *arrays)
@@ -80,7 +83,7 @@ class Cell(Generic[Memory, Host]):
         self._content.append(((plain_leaves(memory), ()), host))
 
     def run(self, program: Program, *arrays: Any, host: Host) -> tuple[Any, ...]:
-        """Run the program, replace both the memory by its result and the host's part, and return its output."""
+        """Run the program and return its output. Its new memory and `host` replace the old ones together."""
         leaves, shapes = self.leaves, tuple([array.shape for array in arrays])
         compiled = program.compiled.get(shapes)
         if compiled is None:

@@ -1,9 +1,9 @@
 """A network that goes on learning while it works: one stream, one time step at a time, in memory that never grows.
 
     learner = otpe.StreamLearner(net, rule="otpe", optimizer=optax.adamax(1e-3))
-    scores = learner.predict_one(x)       # class scores, as they would be with this step; changes nothing
-    learner.learn_one(x, label)           # takes the step, and learns from it
-    learner.observe_one(x)                # takes the step, and learns nothing
+    scores = learner.predict_one(x)       # the class scores after this step; the state does not change
+    learner.learn_one(x, label)           # advances by this step, and learns from it
+    learner.observe_one(x)                # advances by this step, and learns nothing
 
 It takes and returns numpy arrays. After any exception, Ctrl-C too, the learner has the state before a step or after it,
 and can be saved. Threads may share a learner: their calls wait for each other.
@@ -48,24 +48,24 @@ REMEDY = (
     " weight may have"
 )
 LOSS = StepOutput._fields.index("loss")
-BLOCKS = (1024, 128, 16, 1)  # steps in a program: only a few lengths are compiled, whatever block sizes are given
+BLOCKS = (1024, 128, 16, 1)  # steps in a program: only these lengths are compiled, for any block size
 
 
 class Learned(NamedTuple):
     """What a learner returns for each step of a block."""
 
     scores: np.ndarray  # [T, classes] before learning from the step, as `predict_one` returns them
-    losses: np.ndarray  # [T] NaN without a label; with a delay, of the older step that was learned from
+    losses: np.ndarray  # [T] NaN without a label; with a delay, the loss of the older step then learned
     rates: np.ndarray  # [T, layers] share of the neurons that spiked
     spikes: np.ndarray  # [T, classes] of the output neurons
 
 
 class NotFiniteError(FloatingPointError):
-    """Weights, membranes or traces are not finite any more."""
+    """Weights, membranes or traces have become infinite or NaN."""
 
     def __init__(self, text: str, step: int) -> None:
         super().__init__(text)
-        self.step = step  # at which it was found
+        self.step = step  # where it was found
 
 
 class _Host(NamedTuple):
@@ -74,7 +74,7 @@ class _Host(NamedTuple):
     waiting: Waiting
     steps: int = 0  # time steps taken
     labelled: int = 0  # of them, those with a label
-    begins: bool = False  # with a delay: does a sequence begin with the next step?
+    begins: bool = False  # with a delay: whether a sequence begins with the next step
 
 
 class StreamLearner:
@@ -91,9 +91,9 @@ class StreamLearner:
       every: update the weights after this many steps with a label, by their mean gradient.
       score_leak: the share of the scores that is left after a step. The default is the leak of the output neurons, or 0
         if these do not spike. With 1.0, scores count the spikes since the last `reset`, as in the paper.
-      delay: labels may come up to this many steps late, see `label_late`. The current network predicts. It learns from
-        a step when this many others have followed it, with the label that the step has by then.
-      decay: the share of every weight that an update takes away, for long lives.
+      delay: labels may come up to this many steps late, see `label_late`. Predictions use the
+        current weights. After `delay` further steps, the learner learns from a step if it has got a label by then.
+      decay: weight decay: every update makes each weight smaller by this share. For very long streams.
       limit: the largest size of a weight.
 
     Raises:
@@ -223,7 +223,7 @@ class StreamLearner:
         return self._in_blocks(self._programs.observe_many, xs)
 
     def label_late(self, labels: Any, ago: int = 0) -> None:
-        """Give labels to steps that were taken without one: the last steps, or those before the last `ago` steps.
+        """Give labels to past steps without one: the last steps, or the steps before the last `ago` ones.
 
         One label, or one for each of several steps in the order of time; −1 means no label. The learner learns from
         them when `delay` steps have followed theirs.
@@ -238,7 +238,7 @@ class StreamLearner:
             if ago + len(labels) > count:
                 raise ValueError(
                     f"labels are for {len(labels)} steps, {ago} before the last one, and {count} wait for a label. Make"
-                    f" the learner with a larger delay, how many steps late a label may come; it is {self.delay}."
+                    f" the learner with a larger delay, the number of steps a label may be late; it is {self.delay}."
                 )
             waiting = host.waiting.with_labels(labels, ago)
             labelled = host.labelled + waiting.labelled - host.waiting.labelled
@@ -247,7 +247,7 @@ class StreamLearner:
     def reset(self) -> None:
         """Begin a new sequence: clear membranes, traces and scores, keep the weights.
 
-        With `every`, steps that have not made an update yet make one first.
+        With `every`, steps since the last update make an update first, even if there are fewer than `every`.
         """
         programs.check_not_forked()
         with self._lock:
@@ -359,11 +359,12 @@ class StreamLearner:
             return self._cell.run(program, *arrays, host=after)
 
     def _delayed(self, xs: np.ndarray, labels: np.ndarray) -> Learned:
-        """The present advances by these steps. Learn from those that have waited long enough."""
+        """Advance the present by these steps, and learn from older steps that have waited for `delay` steps."""
         with self._lock:
             host, begins = self._cell.host, np.zeros(len(xs), bool)
             begins[0] = host.begins
-            free = min(max(self.delay - len(host.waiting.labels), 0), len(xs))  # this many can wait before one is due
+            # As many steps can still wait. After them, each further step makes the oldest waiting one due.
+            free = min(max(self.delay - len(host.waiting.labels), 0), len(xs))
             found = []
             if free:
                 found.append(self._in_blocks(self._programs.ahead_many, xs[:free], labels[:free], begins[:free]))

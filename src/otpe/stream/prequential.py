@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 FORMATS = (1, 2)  # of a saved state. The last one is written, all can be read
-TABLE = 1000  # the most classes for which there is a table of all confusions
+TABLE = 1000  # maximum number of classes for which there is a table of all confusions
 NUMBERS = ("steps", "labelled", "right", "sequences", "sequences_right", "_stride", "_decision", "_label")
 ARRAYS = ("seen_of", "right_of", "_ring")
 
@@ -32,8 +32,8 @@ class Curve(NamedTuple):
 
     steps: np.ndarray  # [P] number of steps until then, with a label or without
     labelled: np.ndarray  # [P] number of steps with a label
-    accuracy: np.ndarray  # [P] over all steps with a label
-    window: np.ndarray  # [P] over the last of them
+    accuracy: np.ndarray  # [P] over all labelled steps until then
+    window: np.ndarray  # [P] over the sliding window
 
 
 class Prequential:
@@ -42,7 +42,7 @@ class Prequential:
     Args:
       classes: number of classes.
       window: number of labelled steps of the sliding accuracy.
-      points: the most points of the curve. When it is full, every second point is removed.
+      points: maximum number of points of the curve. When it is full, every second point is removed.
     """
 
     def __init__(self, classes: int, window: int = 1000, points: int = 2000) -> None:
@@ -269,7 +269,7 @@ def evaluate(
 def blocks(
     learner: "StreamLearner", steps: Iterable[Step], score: Prequential, *, size: int = 64, learn: bool = True
 ) -> Iterator[Block]:
-    """Do the same block by block. Between two blocks, learner and score have seen the same steps, and can be saved."""
+    """Predict and learn block by block, and yield each block. Between blocks, learner and score can be saved."""
     for some in _grouped(steps, check.count("block", size)):
         if some[0].reset:
             learner.reset()
@@ -288,7 +288,7 @@ def decide(scores: np.ndarray) -> np.ndarray:
 
 
 def _grouped(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """Return groups of steps of the same sequence. Steps before an error still come."""
+    """Return groups of steps of the same sequence. If the source raises an error, the steps before it come first."""
     group: list[Step] = []
     try:
         for step in steps:

@@ -60,7 +60,7 @@ class ProgramSettings:
     form: StepForm
     optimizer: Interned
     every: int  # labelled steps per update
-    delayed: bool  # may labels come late, so that learning is behind the present?
+    delayed: bool  # whether labels may come late, so that learning is behind the present
     score_leak: float
     decay: float  # share of the weights that an update takes away
     limit: float | None  # the largest size of a weight
@@ -74,8 +74,8 @@ class Programs(NamedTuple):
     learn_many: Program  # memory, xs, labels -> memory, output of each step
     mixed_many: Program  # the same, where some labels are NO_LABEL
     ahead_many: Program  # memory, xs -> memory, output of each step; only the present advances
-    late_many: Program  # memory, xs, old_xs, labels, begins -> the same, and the old steps are learned from
-    reset: Program  # memory -> memory, (); an update by an incomplete group of steps, then all but weights at rest
+    late_many: Program  # memory, xs, old_xs, labels, begins -> the same; also learns from the old steps
+    reset: Program  # memory -> memory, (); updates by an incomplete group of steps, then clears all but weights
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +202,7 @@ def _output(
     params: Sequence[Any],
     loss: Array | float = jnp.nan,
 ) -> StepOutput:
-    """`scores` are those before the step, `params` those after it."""
+    """Return the output of a step. `scores`: from before the step. `params`: from after it."""
     rates = []
     for spikes, states, weights in zip(outputs, neurons, params, strict=True):
         small = [w for w in jax.tree.leaves(weights) if w.shape in ((), spikes.shape[1:])]
@@ -219,7 +219,7 @@ def _flag_not_finite(output: StepOutput) -> StepOutput:
 
 
 def _update_by_mean(settings: ProgramSettings, memory: Memory) -> Memory:
-    """An update by the mean over the steps since the last one."""
+    """Update by the mean over the labelled steps since the last update."""
     loss, grads = jax.tree.map(lambda x: x / jnp.maximum(memory.labelled, 1), memory.total)
     updated = _update(settings, memory, grads, loss)
     return updated._replace(total=jax.tree.map(jnp.zeros_like, memory.total), labelled=jnp.zeros_like(memory.labelled))
@@ -236,7 +236,7 @@ def _update(settings: ProgramSettings, memory: Memory, grads: Any, loss: Array) 
 
 
 def _reset(settings: ProgramSettings, memory: Memory) -> Memory:
-    """The sequence ends. An incomplete group of steps makes an update first."""
+    """End the sequence. An incomplete group of steps makes an update first."""
     if memory.total is not None:
         waiting = memory.labelled > 0
         memory = jax.lax.cond(waiting, partial(_update_by_mean, settings), lambda same: same, memory)

@@ -45,7 +45,7 @@ class StreamResult(NamedTuple):
 
 
 def run(config: StreamConfig, watchers: Iterable[Watcher] = ()) -> StreamResult:
-    """Learn from the stream that the settings name, until it ends. The run folder has everything about the run.
+    """Learn from the stream that the settings name, until it ends. Everything about the run goes to its folder.
 
     Args:
       config: the settings.
@@ -54,7 +54,7 @@ def run(config: StreamConfig, watchers: Iterable[Watcher] = ()) -> StreamResult:
 
     Raises:
       ValueError, TypeError, OSError: bad input. The message says what to do.
-      BrokenError (an OSError): the stream cannot be read any further. The state was saved before.
+      BrokenError (an OSError): the rest of the stream cannot be read. The state was saved before.
       FloatingPointError: weights are not finite any more. The last checkpoint is sound.
       KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came. The state was saved before.
     """
@@ -71,7 +71,7 @@ def prepared(config: StreamConfig) -> "Run":
     config = setup.with_start_data(config)
     setup.checked(config)
     line = progress.LiveLine()
-    with ExitStack() as opened:  # closes everything if an error comes, or else at the end of the run
+    with ExitStack() as opened:  # closes everything after an error, or at the end of the run
         opened.callback(line.close)
         source = open_source(config, lambda text: line.say(f"otpe: warning: {text}"))
         opened.callback(source.close)
@@ -98,7 +98,7 @@ def prepared(config: StreamConfig) -> "Run":
 
 
 def _page(config: StreamConfig, source: Source, learner: StreamLearner) -> Server:
-    """Take the port at once. An error about a port in use then comes before the stream begins."""
+    """Return the server of the page. It takes its port now: a port in use is an error before the stream begins."""
     dt = config.dt or (DT if source.kind in EVENTS else None)
     title = f"{config.source}, {'frozen' if config.frozen else learner.rule.name}"
     sizes, skipped = layer_sizes(learner.net), source.bad.skipped
@@ -116,7 +116,7 @@ def _step_and_name(change: str) -> tuple[int, str]:
 
 @dataclass
 class Run:
-    """A prepared stream. Call it to learn from it."""
+    """A stream whose settings are checked and whose folder is open. Call it to learn."""
 
     config: StreamConfig
     source: Source
@@ -129,7 +129,8 @@ class Run:
 
     def __post_init__(self, state: StreamState) -> None:
         self.learner, self.score, self.place, self.meter, self.identity = state
-        self.measured = self.checked = self.place.steps  # steps of the last line of metrics, and check of rates
+        # Number of steps at the last line of metrics, and at the last check for silent layers.
+        self.measured = self.checked = self.place.steps
         names = guards.watched(self.learner.net)
         self.guard = guards.RateGuard(names, lambda text: self.line.say(f"otpe: warning: {text}"))
 
@@ -214,7 +215,8 @@ class Run:
                 if now - saved_at >= config.checkpoint_seconds:
                     self._save()
                     saved_at = time.monotonic()
-                if wish.number is not None and standard is None:  # standard input ends by itself after a stop
+                # After a signal, standard input gives no more steps, so the loop ends by itself.
+                if wish.number is not None and standard is None:
                     break
         except BrokenError as error:
             self._measure_and_save()

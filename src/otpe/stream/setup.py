@@ -19,7 +19,7 @@ from otpe.stream.sources import EVENTS, source_kind
 from otpe.training.optimizer import Optimizer
 
 SLOPE = 10.0  # of the fast sigmoid. The paper's 25 learns worse if every step makes an update
-LARGEST_COUNT, LARGEST_WINDOW = 2**31 - 1, 1_000_000  # every checkpoint holds the window
+LARGEST_COUNT, LARGEST_WINDOW = 2**31 - 1, 1_000_000  # the window is limited, as every checkpoint stores it
 
 
 def with_start_data(config: StreamConfig) -> StreamConfig:
@@ -41,7 +41,7 @@ def with_start_data(config: StreamConfig) -> StreamConfig:
 
 
 def checked(config: StreamConfig) -> None:
-    """Raise ValueError or TypeError for any invalid setting, except those of the network: `learner` checks them."""
+    """Raise ValueError or TypeError for any invalid setting, except those of the network, which `learner` checks."""
     check_settings.check_choices(config)
     kind = source_kind(config)
     for field in fields(config):
@@ -54,7 +54,7 @@ def checked(config: StreamConfig) -> None:
             check.count(name, value, LARGEST_COUNT if name != "steps" else 2**63 - 1)
         elif name in ("units", "classes") and kind != "randman":
             raise ValueError(
-                f"{name} is not given, and {config.source} does not tell. Say how many there are: --{name}."
+                f"{name} is not given, and {config.source} does not contain it. Give the number: --{name}."
             )
     for name in ("checkpoint_seconds", "metrics_seconds"):
         check.number(name, getattr(config, name), "seconds, or 0 for every block", lambda x: x >= 0)

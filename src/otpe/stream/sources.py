@@ -169,7 +169,7 @@ def _counts(given: Any, units: int | None) -> np.ndarray:
     try:
         found = np.asarray(given)
     except ValueError:
-        raise ValueError(f"rows that differ in length, expected an array of {units or 'as many'} numbers") from None
+        raise ValueError(f"rows of different lengths, expected an array of {units or 'as many'} numbers") from None
     if found.dtype.kind not in "biuf":
         raise ValueError(f"{contents.shown(given)}, expected numbers: how often each unit spiked")
     if found.ndim != 1 or found.size != (units or found.size) or not found.size:
@@ -214,12 +214,12 @@ def source_kind(config: StreamConfig) -> str:
 
 
 class BrokenError(OSError):
-    """A stream that cannot be read any further."""
+    """The rest of a stream cannot be read."""
 
 
 @dataclass
 class Source:
-    """The steps of a stream. `ready` separates the time of a step from the time of waiting for it."""
+    """The steps of a stream. `ready` is the time when the last step arrived: waiting ends, computing starts."""
 
     name: str
     kind: str

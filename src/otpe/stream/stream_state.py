@@ -1,6 +1,6 @@
 """The state of a stream, in checkpoints and as metrics: the learner, the score, the place in the source, and a meter.
 
-A checkpoint is one file, and a saved learner too: `otpe.StreamLearner.load(path)`.
+A checkpoint is a single file. It can also be loaded as a saved learner: `otpe.StreamLearner.load(path)`.
 """
 
 import math
@@ -34,12 +34,12 @@ BLOCKS, SECONDS = 1000, 60.0  # a meter uses the last blocks; for speed and late
 class Place:
     """The place in a stream."""
 
-    steps: int = 0  # taken from the source
+    steps: int = 0  # number of steps taken from the source
     mark: int = 0  # a checksum of these steps, to recognise the source
     seconds: float = 0.0
     skipped: dict[str, int] = field(default_factory=dict)
     measured: int = 0  # the step of the last line of metrics
-    covers: Literal["spikes and labels", "all"] = "all"  # what the checksum includes: the first in otpe 0.1
+    covers: Literal["spikes and labels", "all"] = "all"  # what the checksum includes; otpe 0.1 used the first
 
     def advance(self, steps: Iterable[Step]) -> None:
         for step in steps:
@@ -91,7 +91,7 @@ class Meter:
         }
 
     def _speed(self) -> float:
-        """Return steps per second. The time of waiting for steps counts."""
+        """Return steps per second. The time includes waiting for steps."""
         first, *rest = self._timed
         if not rest:
             return first.steps / max(first.seconds, 1e-9)
@@ -99,7 +99,7 @@ class Meter:
 
 
 class StreamState(NamedTuple):
-    """All that a checkpoint has."""
+    """The content of a checkpoint."""
 
     learner: StreamLearner
     score: Prequential

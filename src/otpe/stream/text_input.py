@@ -74,12 +74,12 @@ def _events(text: Iterable[Any], form: str, bad: Bad) -> Iterator[Event | str]:
 
 
 def _read(text: Iterable[Any]) -> Iterator[Any]:
-    """Return lines as soon as they arrive. Of a line that is too long, only the beginning, so memory does not fill."""
+    """Return lines as soon as they arrive. A line that is too long is cut off, so that it cannot fill the memory."""
     readline = getattr(text, "readline", None)
     if readline is None:
         yield from text
         return
-    inside = False  # is the next piece a later part of a line that is too long?
+    inside = False  # whether the next piece continues a line that is too long
     while piece := readline(LONGEST):
         if not inside:
             yield piece

@@ -5,8 +5,8 @@
         ...                                                                 # four steps, two of them silent
 
 Bins begin at whole multiples of dt. A sequence begins with the bin of its first event. Every bin after it makes a step,
-also without events. An event whose unit is None only says that time has come so far. A live stream sends such events
-while it is silent, and one at time 0 makes a recording begin there.
+also without events. If the unit of an event is None, nothing spikes, but time advances to it. A live stream sends
+such events while it is silent, and one at time 0 makes a recording begin there.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from otpe.datasets.events import LARGEST
 from otpe.stream.programs import NO_LABEL
 
 OnBad = Literal["raise", "skip"]
-ADVICE = "Repair the source, or leave the like of it out with on_bad='skip'."
+ADVICE = "Repair the source, or skip and count such input with on_bad='skip'."
 LATEST = 9_000_000_000.0  # seconds; a later time in a double is not exact to a microsecond
 RESET = "reset"  # among events: a new sequence begins
 
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     x: np.ndarray  # [units] float32, how often each unit spiked
     label: int = NO_LABEL
     time: float = 0.0  # seconds at which the step begins
-    reset: bool = False  # does a new sequence begin with it?
+    reset: bool = False  # whether a new sequence begins with it
 
 
 class Event(NamedTuple):
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
     time: Any  # seconds
     unit: Any  # None: nothing spiked
-    label: Any = None  # None: no news about the label; −1: there is no label from here on
+    label: Any = None  # None: does not change the label; −1: there is no label from here on
 
 
 class Bad:
@@ -94,8 +94,8 @@ class Binner:
       units: number of units. Events count them from 0.
       dt: seconds of a time step, in whole millionths.
       classes: number of classes. Labels are from 0 to classes − 1. Without it, every label is accepted.
-      binary: count any number of spikes as 1.
-      pool: this many neighbouring units become one.
+      binary: replace spike counts by 0 or 1.
+      pool: number of neighbouring units that become one.
       labels: "hold": a label applies to the bin of its event and all that follow, until another label or a reset.
         "bin": only to the bin of its event. If a bin has several labels, the last one counts.
       max_gap: the longest silence, in seconds, that is filled with empty steps.
@@ -103,7 +103,8 @@ class Binner:
         next event may follow.
       late: the same for events of bins that are over. By default as `on_bad`.
       gap: the same for events after a silence longer than `max_gap`; "reset" begins a new sequence there.
-        After a real pause, "skip" would skip everything that follows. After a wrong time, "reset" would make it late.
+        After a real pause, "skip" would skip everything that follows. After a wrong, much too large time, "reset" would
+        make everything that follows late.
       log: is called with a message for the first skip of every kind.
     """
 
@@ -134,11 +135,11 @@ class Binner:
         self.max_gap, self.bad = max_gap, Bad.of(on_bad, log)
         self.late: OnBad | None = late
         self.gap: Literal["raise", "skip", "reset"] | None = gap
-        self.dt, self.width = float(binning.dt or 0), self.units // binning.pool  # `width`: numbers in a step
-        self.events = 0  # number of events so far, with bad ones
+        self.dt, self.width = float(binning.dt or 0), self.units // binning.pool  # `width`: length of x in a step
+        self.events = 0  # number of events so far, including bad ones
         self._hold, self._binary, self._pool = labels == "hold", binning.binary, binning.pool
-        self._microseconds = round(self.dt * 1e6)  # of a bin
-        self._longest_gap = round(max_gap * 1e6) // self._microseconds  # in bins
+        self._microseconds = round(self.dt * 1e6)  # length of a bin
+        self._longest_gap = round(max_gap * 1e6) // self._microseconds  # number of bins
         self._largest_label = LARGEST if self.classes is None else self.classes - 1
         self._silence = np.zeros(self.width, np.float32)
         self._silence.flags.writeable = False  # many steps share it
@@ -150,7 +151,7 @@ class Binner:
         return self.bad.skipped
 
     def steps(self, events: Iterable[Any]) -> Iterator[Step]:
-        """Return the steps of these events, among which `RESET` may be. The last step comes when the events end."""
+        """Return the steps of these events, which may include `RESET`. The last step comes when the events end."""
         for event in events:
             if isinstance(event, str) and event == RESET:
                 yield from self.reset()
@@ -196,7 +197,7 @@ class Binner:
         return ended
 
     def reset(self) -> Iterable[Step]:
-        """End the sequence, and return its last step. The next time may be any."""
+        """End the sequence, and return its last step. The next event may have any time."""
         last = () if self._bin is None else (self._step(self._bin),)
         self._begin()
         return last

@@ -111,7 +111,7 @@ def changing(steps: Iterable[Step], *changes: Change) -> Iterator[Step]:
 
 
 def _changing(steps: Iterable[Step], changes: Sequence[Change]) -> Iterator[Step]:
-    taken = began = 0  # number of steps so far, and before the present sample
+    taken = began = 0  # number of steps so far, and at the start of the present sample
     label, reset = NO_LABEL, False
     for step in steps:
         if step.reset or step.label != label:
@@ -151,7 +151,7 @@ def _check(change: Change) -> None:
         case Die(share=share, units=units):
             check.number("share", share, "a share from 0 to 1", lambda x: 0 <= x <= 1)
             for unit in units:
-                check.whole("a unit of units", unit, LATEST)
+                check.whole("a number in units", unit, LATEST)
             if not share and not units:
                 raise ValueError(
                     "share is 0 and units is empty, expected sensors that die: share=0.3, or units=(0, 1, 2)."
@@ -185,7 +185,7 @@ def parsed_change(texts: Iterable[str], *, classes: int, seed: int) -> tuple[Cha
     changes = tuple(_parsed(text, classes, seed) for text in texts)
     if len({change.label for change in changes if isinstance(change, Appear) and change.at > 0}) == classes:
         raise ValueError(
-            f"changes let all of the {classes} classes appear later, so that nothing would ever come. Leave one out."
+            f"changes has an appear for each of the {classes} classes, so no step would ever come. Leave one out."
         )
     return changes
 

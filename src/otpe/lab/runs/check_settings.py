@@ -1,4 +1,4 @@
-"""The checks of the settings of a run. The network checks its own: `build_network.check_network`."""
+"""The checks of the settings of a run. `build_network.check_network` checks those of the network."""
 
 from collections.abc import Collection
 from dataclasses import fields
@@ -29,8 +29,8 @@ def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
     check_kind(config, TrainConfig)
     if isinstance(config.rule, Rule):
         raise TypeError(
-            f"rule is otpe.Rule({config.rule.name!r}, ...), expected a name in the settings. Hand a rule of your own"
-            " over beside them: otpe.train(config, rule=...)."
+            f"rule is otpe.Rule({config.rule.name!r}, ...), expected a name in the settings. Pass your own rule as"
+            " an argument: otpe.train(config, rule=...)."
         )
     rule = own.rule(config.rule)
     check_choices(config)
@@ -46,8 +46,8 @@ def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
             raise TypeError(f"{name} is {getattr(config, name)!r}, expected the path of a folder{what}.")
     if config.seeds % config.draws:
         raise ValueError(
-            f"draws is {config.draws} and seeds is {config.seeds}, expected as many networks on each draw of the"
-            f" manifolds. Use {config.draws * -(-config.seeds // config.draws)} seeds."
+            f"draws is {config.draws} and seeds is {config.seeds}, expected the same number of networks for each draw"
+            f" of the manifolds. Use {config.draws * -(-config.seeds // config.draws)} seeds."
         )
     if own.data is None:
         registry.check_use(config.dataset, config)
@@ -68,7 +68,7 @@ def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
 
 
 def check_kind(config: Any, kind: type) -> None:
-    """Raise TypeError for settings of another kind, and for arrays among them."""
+    """Raise TypeError if the settings are of another class, or if the value of a setting is an array."""
     if not isinstance(config, kind):
         raise TypeError(f"config is a {type(config).__name__}, expected otpe.{kind.__name__}(dataset=..., ...).")
     for field in fields(config):
@@ -99,11 +99,11 @@ def check_choices(config: Any) -> None:
 
 
 def check_loss(config: Any, own: Own = owned.NONE) -> None:
-    """Raise for an unknown loss, and for invalid settings of it."""
+    """Raise for an unknown loss, and for invalid settings of the loss."""
     if own.loss is None:
         if not isinstance(config.loss, str):
             raise TypeError(
-                f"loss is {config.loss!r}, expected a name in the settings. Hand a loss of your own over beside them:"
+                f"loss is {config.loss!r}, expected a name in the settings. Pass your own loss as an argument:"
                 " otpe.train(config, loss=...)."
             )
         check.one_of("loss", config.loss, (owned.RULE, *losses.NAMED))
@@ -129,10 +129,10 @@ def aligned(config: TrainConfig, own: Own = owned.NONE) -> tuple[Rule, ...]:
 
 
 def check_rule_names(what: str, given: Collection[Any]) -> None:
-    """Raise TypeError if these are not names. A user's own rules are given beside the settings."""
+    """Raise TypeError if these are not names. A user's own rules are passed as an argument, not in the settings."""
     if isinstance(given, tuple | list) and any(isinstance(each, Rule) for each in given):
         raise TypeError(
-            f"{what} has an otpe.Rule, expected names in the settings. Hand rules of your own over beside them:"
+            f"{what} has an otpe.Rule, expected names in the settings. Pass your own rules as an argument:"
             " otpe.compare(config, rules=[...])."
         )
     if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
@@ -140,11 +140,11 @@ def check_rule_names(what: str, given: Collection[Any]) -> None:
 
 
 def _check_mode(config: TrainConfig, rule: Rule) -> None:
-    """Raise ValueError if the rule cannot learn in this mode, and for settings of the other mode."""
+    """Raise ValueError if the rule cannot learn in this mode, and for settings of the other mode without effect."""
     if config.mode == "online" and not rule.has_steps:
         raise ValueError(
             f"rule {rule.name!r} cannot learn online: it needs the whole sequence before it can give a gradient. Use"
-            " mode 'offline', or a rule that learns online: 'rtrl' is as exact, 'otpe' scales."
+            " mode 'offline', or a rule that learns online: 'rtrl' gives the exact gradient, 'otpe' needs less memory."
         )
     for name in ("every", "traces"):
         if config.mode == "offline" and getattr(config, name) != getattr(Settings, name):

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run in a file, and back, bit for bit."""
+"""Checkpoints: write the state of a run to a file, and read it back bit for bit."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +20,11 @@ KIND = "checkpoint of a training run"
 class Checkpoint(NamedTuple):
     state: State
     seconds: float  # of training until then
-    identity: dict[str, Any]  # settings that tell the run from others
+    identity: dict[str, Any]  # settings that identify the run
 
 
 def save(folder: Path, state: State, seconds: float, identity: dict[str, Any], keep: int) -> Path:
-    """Write the state of a run to its folder of checkpoints, of which `keep` stay."""
+    """Write the state of a run to its folder of checkpoints. The newest `keep` checkpoints stay."""
     about = {"step": int(state.step), "seconds": seconds, "identity": identity}
     return add(folder, int(state.step), keep, lambda path: tensors.write(path, KIND, to_arrays(state), about))
 
@@ -95,9 +95,9 @@ def advised(path: Path) -> Iterator[None]:
 
 
 def advice(path: Path) -> str:
-    """Return what to do about a checkpoint that cannot be used, as a sentence."""
-    mine = step(path)
-    others = [other for other in everything(path.parent) if mine is None or (step(other) or 0) < mine]
+    """Return a sentence that says what to do about a checkpoint that cannot be used."""
+    this_step = step(path)
+    others = [other for other in everything(path.parent) if this_step is None or (step(other) or 0) < this_step]
     if not others:
         return "There is no earlier checkpoint: start anew in another folder."
     return f"Move it away to go on from the one before it, {others[-1].name}."

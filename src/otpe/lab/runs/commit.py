@@ -1,9 +1,9 @@
 """The commit of a folder of source, without running a program that a repository names.
 
 `git status` runs what the repository configures: file system monitors, hooks, filters. That repository need not be the
-user's: any folder above may have a `.git`. So the commit is read from git's files here, and the program git is
-asked only which files the commit has, in an empty repository of ours that borrows its objects. No setting of the other
-one is read there. Changed files are found by their hashes.
+user's: any folder above may have a `.git`. So this module reads the commit from git's files itself. It runs git only to
+list the files of the commit, in an empty temporary repository that uses the objects of the real one. So git never reads
+the settings of the real repository. Changed files are found by their hashes.
 """
 
 import hashlib

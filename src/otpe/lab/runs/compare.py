@@ -73,7 +73,7 @@ class Comparison:
     left_out: list[str]
     splits: Splits
     folder: Folder
-    own: owned.Own = owned.NONE  # its data are these splits
+    own: owned.Own = owned.NONE  # `own.data` is `splits`
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     diverged: list[str] = field(default_factory=list)
     verb: str = "compare"  # the command that resumes it
@@ -133,7 +133,7 @@ class Comparison:
 def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, verb: str = "compare") -> Comparison:
     """Check everything, make or open the folder, and return the comparison. Raises for any bad input.
 
-    `verb`: the command that it is a part of.
+    `verb`: the command that runs the comparison: compare, or a study that contains one.
     """
     check_settings.check_kind(config, CompareConfig)
     config = check_settings.plain(config)
@@ -166,7 +166,7 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
 
 
 def _is_begun(config: CompareConfig) -> bool:
-    """Return whether runs may have checkpoints, so that the weights they began with may be gone."""
+    """Return whether the comparison resumes. Its runs may have checkpoints, and then need no initial weights."""
     return config.resume and config.out is not None and (Path(config.out) / "config.json").exists()
 
 
@@ -227,7 +227,7 @@ def _rows(results: list[Result]) -> list[list[str]]:
 
 
 def _run(config: CompareConfig, rule: str, mode: Any) -> TrainConfig:
-    """Return the settings of one run. Settings for the other mode are left at their defaults."""
+    """Return the settings of one run. Settings for the other mode have their defaults."""
     shared = {field.name: getattr(config, field.name) for field in fields(TrainConfig) if hasattr(config, field.name)}
     if mode == "online" and config.online_learning_rate is not None:
         shared["learning_rate"] = config.online_learning_rate

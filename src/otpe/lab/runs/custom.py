@@ -79,7 +79,7 @@ def with_rule(config: Any, rule: str | Rule | None) -> tuple[Any, tuple[Rule, ..
 
 
 def with_rules(config: Any, rules: str | Rule | Sequence[str | Rule] | None) -> tuple[Any, tuple[Rule, ...]]:
-    """Return the settings with the names of these rules after their own, and those that are the user's own."""
+    """Return the settings with the names of these rules added, and those of the rules that are the user's own."""
     if rules is None:
         return config, ()
     given = (rules,) if isinstance(rules, str | Rule) else tuple(rules)
@@ -89,7 +89,7 @@ def with_rules(config: Any, rules: str | Rule | Sequence[str | Rule] | None) -> 
 
 
 def checked_rule(rule: Any) -> Rule:
-    """Return a user's own rule. Raises ValueError if it has the name of another rule of otpe."""
+    """Return a user's own rule. Raises ValueError if one of otpe's rules has its name, but is different."""
     found = named_rule(rule)
     if not isinstance(found.name, str) or not found.name:
         raise ValueError(f"the rule's name is {found.name!r}, expected a text, such as otpe.Rule('mine', ...).")
@@ -110,18 +110,18 @@ def with_loss(config: Any, loss: LossChoice) -> tuple[Any, LossFunction | None]:
     found = losses.as_loss(loss)
     if config.loss != RULE:
         raise ValueError(
-            f"loss is {config.loss!r} in the settings and {found.name!r} beside them, expected one of them."
+            f"loss is {config.loss!r} in the settings and {found.name!r} as an argument, expected only one of them."
         )
     if isinstance(loss, Loss):
         if config.rate or config.rate_weight:
-            raise ValueError("rate and rate_weight are in the settings and in otpe.Loss, expected one of them.")
+            raise ValueError("rate and rate_weight are in the settings and in otpe.Loss, expected only one of them.")
         config = replace(config, rate=found.rate, rate_weight=found.rate_weight)
     config = replace(config, loss=RULE if found.function is None else found.name)
     return config, found.function if callable(found.function) else None
 
 
 def with_optimizer(config: Any, optimizer: Any) -> tuple[Any, Any]:
-    """Return the settings with the fields of an `otpe.Optimizer`, or any other optimizer beside them."""
+    """Return the settings and the optimizer. The fields of an `otpe.Optimizer` become settings; then None."""
     if not isinstance(optimizer, Optimizer):
         return config, optimizer
     if optimizer.steps not in (None, config.steps):
@@ -139,14 +139,14 @@ def stored_net(about: Mapping[str, Any]) -> Network | None:
 
 
 def going_on(config: Any, own: Own) -> Own:
-    """Return the parts of a run to resume: with the network that its folder describes, if no other one is given."""
+    """Return the user's parts. For a run to resume without a given network, add the one that its folder describes."""
     path = None if config.out is None else Path(config.out) / "config.json"
     if not config.resume or own.net is not None or path is None or not path.is_file():
         return own
     about = read_json(path)
     if "own_rule" in about and config.rule not in (*rules(), *(rule.name for rule in own.rules)):
         raise ValueError(
-            f"{config.out} belongs to a run by a rule of your own, {config.rule!r}. Hand it over again, in Python:"
+            f"{config.out} belongs to a run by a rule of your own, {config.rule!r}. Pass it again, in Python:"
             " otpe.train(config, rule=...)."
         )
     return replace(own, net=stored_net(about))

@@ -27,10 +27,10 @@ MOST_CLASSES = 24  # of a confusion matrix that is printed
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The answers of each network of a run on some data."""
+    """The predictions of each network of a run on some data."""
 
     run: str
-    data: str  # what the networks were asked about
+    data: str  # the name of the data, for the text
     names: tuple[str, ...]  # of the classes
     confusion: (
         np.ndarray
@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def standard_error(self) -> np.ndarray:
-        """The standard error of each accuracy: another draw of as many samples would differ by about this much."""
+        """The standard error of each accuracy: how much it would differ with other samples, the same number of them."""
         return np.sqrt(self.accuracy * (1 - self.accuracy) / self.samples)
 
     @property
@@ -136,12 +136,12 @@ def mean_text(values: np.ndarray) -> str:
 def evaluate(
     run: str | Path | Result, data: Dataset | None = None, *, split: Literal["train", "valid", "test"] = "test"
 ) -> Evaluation:
-    """Return the answers of the networks of a finished run.
+    """Return the predictions of the networks of a finished run.
 
     Args:
       run: a run folder, or a `Result` of `otpe.train` or `otpe.load`.
-      data: a dataset, such as `otpe.datasets.folder(...)` makes. The default is the data of the run. Draws without end
-        are evaluated on as many samples as the run was tested on.
+      data: a dataset, such as `otpe.datasets.folder(...)` makes. The default is the data of the run. For data
+        that is drawn, the number of samples is that of the run's test.
       split: which part of the data of the run. Drawn data has "valid" and "test" only.
     """
     result = run if isinstance(run, Result) else saved_weights.load(run)
@@ -180,7 +180,7 @@ def prepare(config: EvaluateConfig) -> Any:
 
 
 def _check_binning(config: EvaluateConfig, trained: TrainConfig) -> None:
-    """Refuse time steps that the networks were not trained on."""
+    """Raise ValueError for time steps that the networks were not trained on."""
     for name in ("bins", "dt"):
         value, known = getattr(config, name), getattr(trained, name)
         if value is not None and registry.is_drawn(trained.dataset):
@@ -198,12 +198,12 @@ def _of_run(config: TrainConfig, result: Result, split: str) -> Dataset:
     """Return a part of the data that the run was trained on."""
     if config.dataset not in registry.DATASETS:
         raise ValueError(
-            f"{result.folder} was trained on data of your own ({config.dataset!r}), which a folder does not hold. Hand"
-            " it over: otpe.evaluate(run, data)."
+            f"{result.folder} was trained on data of your own ({config.dataset!r}), which is not in the folder. Pass"
+            " it: otpe.evaluate(run, data)."
         )
     if split == "train" and registry.is_drawn(config.dataset):
         raise ValueError(
-            f"split is 'train', but samples of {config.dataset} are drawn anew for every mini-batch. Use test or valid."
+            f"split is 'train', but {config.dataset} draws new samples for every mini-batch. Use test or valid."
         )
     return getattr(task.as_taken(config, task.named(config), custom.NONE), split)
 
@@ -238,7 +238,7 @@ def _evaluated(result: Result, config: TrainConfig, data: Dataset, split: str, n
 
 @dataclass(frozen=True)
 class _How:
-    """What decides which program is compiled."""
+    """The part of an evaluation that the compiled program depends on."""
 
     net: Network
     precision: Precision
@@ -264,7 +264,7 @@ def _confusion(how: _How, data: Dataset, networks: Networks, params: Any) -> jax
 
 
 def _answers(how: _How, params: Any, batch: SpikeBatch, counted: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return labels, answers, and which of them count: one per sample, or per time step where labels are [T, B]."""
+    """Return labels, answers, and a mask of those to count: one per sample, or per time step if labels are [T, B]."""
     own = counted if batch.lengths is None else counted & batch.mask
     outputs = how.net.run(params, batch.spikes, precision=how.precision, backend=how.backend)
     if batch.labels.ndim == 1:

@@ -58,7 +58,7 @@ class Folder:
     lock: BaseFileLock
     waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
     written: float = 0.0  # time of the last write of metrics
-    had: int | None = None  # steps of the run before it got more steps
+    had: int | None = None  # number of steps before the run was made longer; None if it was not
 
     @property
     def checkpoints(self) -> Path:
@@ -81,11 +81,11 @@ class Folder:
             self._write()
 
     def settle(self) -> None:
-        """Write all metrics to the disk, so that a checkpoint may rely on them."""
+        """Write all metrics to the disk. Called before a checkpoint, whose metrics must not get lost."""
         self._write(to_disk=True)
 
     def go_on(self, step: int, measured: bool) -> list[str]:
-        """Remove metrics after this step, and record a change of machine or versions. Returns warnings for the user.
+        """Remove metrics after this step, and record if the machine or versions changed. Returns warnings for the user.
 
         `measured`: whether metrics of this step or earlier must exist.
         """
@@ -94,11 +94,11 @@ class Folder:
         if path.is_file() and path.read_bytes() != text.encode():
             files.write_atomically(path, text)
         warn = damage and (measured or path.is_file())
-        warnings = [f"{damage} The run goes on after step {step} all the same."] if warn else []
+        warnings = [f"{damage} The run continues after step {step} nevertheless."] if warn else []
         return warnings + self._record_machine(step)
 
     def _record_machine(self, step: int) -> list[str]:
-        """Add the machine and the versions to config.json if they differ from those before. Returns a warning then."""
+        """Add the machine and the versions to config.json if they have changed. Returns a warning if so."""
         about, now = read_config(self.path), provenance()
         before = [about, *about.get("resumed", [])][-1]
         was = before.get("versions", {}) | {name: before.get(name) for name in MACHINE}
@@ -148,16 +148,17 @@ def opened(
 
     Args:
       config: the settings.
-      names: make up the name of a new folder, if the settings name none.
-      mine: what a resumed run must have in common with the stored one, as plain JSON.
+      names: joined, the name of a new folder if the settings have no `out`.
+      mine: what must be equal to the stored settings of a resumed run, as plain JSON.
       kind: the verb that works in the folder.
       about: more entries for config.json.
-      grown: allows a stored run with fewer steps.
+      grown: replaces the stored number of steps by a larger one. None: more steps are an error.
     """
     stem = files.short_name(re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-"))
     if config.out is None and config.resume:
         raise ValueError(
-            f"resume is given without out: which run is to go on? Name its folder, such as {RUNS / stem}-001."
+            "resume is given without out: which run do you want to continue? Name its folder, such as"
+            f" {RUNS / stem}-001."
         )
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.make_folder(path)
@@ -184,7 +185,7 @@ def locked(path: Path) -> BaseFileLock:
     name = path / ".lock"
     with files.append(name) as file:  # raises for a link, a pipe, a folder and a file with a second name
         if os.fstat(file.fileno()).st_size:  # filelock before 3.30 empties the file
-            raise files.NotPlainError(f"{name} is not empty, but a lock of otpe is. Move it away.")
+            raise files.NotPlainError(f"{name} is not empty, but a lock file of otpe is always empty. Move it away.")
     lock = FileLock(name, timeout=0, thread_local=False)  # threads prepare runs, and another thread releases the lock
     try:
         lock.acquire()
@@ -196,11 +197,11 @@ def locked(path: Path) -> BaseFileLock:
 
 
 def check_strangers(path: Path, what: str) -> None:
-    """Raise FileExistsError if a folder holds other things. Called before a lock file is put there."""
+    """Raise FileExistsError if a folder has files but no run. Called before a lock file is written there."""
     others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
     if others and not (path / "config.json").exists():
         raise FileExistsError(
-            f"out is {str(path)!r}, which holds other things ({', '.join(others[:3])}), but no {what}. Name another"
+            f"out is {str(path)!r}, which has other files ({', '.join(others[:3])}), but no {what}. Name another"
             " folder."
         )
 
@@ -218,14 +219,14 @@ def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown
         finished, newest = any((path / name).exists() for name in RESULTS), checkpoint.newest(path / "checkpoints")
         at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
         raise FileExistsError(
-            f"out is {str(path)!r}, which holds this very run already, {at}. Say resume to"
-            f" {'see its result' if finished else 'go on with it'}, or name another folder."
+            f"out is {str(path)!r}, which already has this run, {at}. Use resume to"
+            f" {'see its result' if finished else 'continue it'}, or name another folder."
         )
 
 
 def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Raise FileExistsError if stored settings differ from those of this run. The message names both."""
-    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # a network, say
+    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # such as own_net
     differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
     if differing:
         listed = "; ".join(
@@ -239,11 +240,11 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
 
 
 # --------------------
-# A run that gets more steps than it had.
+# A run that is made longer.
 
 
 def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored settings, with the new number of steps if it is larger and the only difference."""
+    """Return the stored settings. If the only difference is a larger number of steps, with that number."""
     had = theirs.get("steps")
     others = [name for name in mine if name != "steps" and theirs.get(name) != mine[name]]
     if not (config.resume and isinstance(had, int) and had < config.steps) or others:
@@ -251,8 +252,8 @@ def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, An
     if config.schedule != "constant":
         raise ValueError(
             f"steps was {had}, now is {config.steps}, but the {config.schedule} schedule reaches its final rate at the"
-            " last step, so a longer run is another run from the start. Train it in another folder. To go on from the"
-            " weights of this one: start."
+            " last step, so a longer run differs from its first step on. Train it in another folder. To continue from"
+            " the weights of this run, use start."
         )
     return {**theirs, "steps": config.steps}
 
@@ -260,7 +261,7 @@ def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, An
 def _store_steps(path: Path, steps: int) -> int | None:
     """Store a larger number of steps and remove the earlier result. Returns the earlier number of steps, if it differs.
 
-    The settings are written first. If the process ends before the result is removed, the next one removes it.
+    The settings are written first. If the process ends before it has removed the result, the next call removes it.
     """
     found, had = read_config(path), None
     if found["steps"] != steps:
@@ -273,7 +274,7 @@ def _store_steps(path: Path, steps: int) -> int | None:
 
 
 def growth_note(config: TrainConfig, had: int) -> list[str]:
-    """Return a warning if a run with more steps from the start would have no evaluation after `had` steps."""
+    """Return a warning if a run with all steps from the start would not be evaluated after `had` steps."""
     if had % config.eval_every == 0:
         return []
     return [
@@ -310,7 +311,10 @@ def provenance() -> dict[str, Any]:
 
 
 def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
-    """Return config.json with the defaults of settings that are newer than the run. `kind`: the class of settings."""
+    """Return config.json, with defaults for settings that otpe did not have yet when it was written.
+
+    `kind`: the class of settings.
+    """
     found, where = read_config(path), path / "config.json"
     with contents.reading(where, "Name another folder."):
         contents.typed(found, {name: hint for name, hint in field_types(kind).items() if name in found})
@@ -320,7 +324,7 @@ def read_settings(kind: type[Resumable], path: Path) -> dict[str, Any]:
 def stored(kind: type[Config], path: Path) -> Config:
     """Return the settings of the run in this folder."""
     if not os.path.exists(path / "config.json"):
-        raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of one.")
+        raise FileNotFoundError(f"{path} holds no run: there is no config.json in it. Name the folder of a run.")
     found = read_settings(kind, path)
     known: dict[str, Any] = {field.name: found[field.name] for field in fields(cast(Any, kind))}
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}

@@ -16,7 +16,7 @@ ALWAYS = 1 - 1e-6  # in float32, the mean of ones is not exactly 1 for every num
 
 
 class DivergedError(FloatingPointError):
-    """Weights or loss are not finite any more."""
+    """The weights or the loss have become infinite or NaN."""
 
 
 def diverged(
@@ -43,7 +43,7 @@ def diverged(
     last = f"the last good checkpoint is {saved}" if saved else "no checkpoint was written before"
     return DivergedError(
         f"step {int(state.step)}: weights or loss are not finite any more{whose}; {last}. Start again with a smaller"
-        f" learning_rate{now}, or with clip, such as 1.0, for gradients that are too large now and then"
+        f" learning_rate{now}, or with clip, such as 1.0, for gradients that are sometimes too large"
     )
 
 
@@ -51,14 +51,18 @@ def diverged(
 class RateGuard:
     """Warns once of each layer that goes silent or that always spikes.
 
-    Many networks are silent at first and learn to spike, so a layer that never spiked has PATIENCE evaluations.
+    Many networks are silent at first and learn to spike. So a layer that never spiked is reported only after PATIENCE
+    evaluations.
+
     """
 
     names: list[str | None]  # None for a layer whose neurons do not spike, which is not watched
     warn: Callable[[str], None]
-    before: InitVar[Sequence[dict[str, Any]]] = ()  # earlier lines of metrics, whose warnings were given then
+    # Lines of metrics from before a resume. Warnings about them were given then, and are not repeated.
+    before: InitVar[Sequence[dict[str, Any]]] = ()
     evaluations: int = 0
-    normal: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})  # was it ever? [S, layers]
+    # Keys: False for silent, True for always spiking. Values [S, layers]: whether the layer was ever not so.
+    normal: dict[bool, Any] = field(default_factory=lambda: {False: False, True: False})
     warned: set[tuple[int, bool]] = field(default_factory=set)
 
     def __post_init__(self, before: Sequence[dict[str, Any]]) -> None:
@@ -66,7 +70,7 @@ class RateGuard:
             list(self._warnings(line["step"], np.array(line["rates"]), last=False))
 
     def look(self, step: int, rates: np.ndarray, *, last: bool) -> None:
-        """Take in the spikes per neuron and time step [S, layers] of an evaluation. `last`: whether it is the last."""
+        """Check the spikes per neuron and time step [S, layers] of an evaluation. `last`: whether it is the last."""
         for text in self._warnings(step, rates, last):
             self.warn(text)
 
@@ -86,8 +90,8 @@ def _warning(step: int, name: str, always: bool, count: int, seeds: int) -> str:
     whose = "" if seeds == 1 else f" in {count} of {seeds} networks"
     if always:
         return (
-            f"step {step}: every neuron of {name} spikes at every time step{whose}, so it tells nothing. A smaller"
-            " learning_rate, a higher threshold or a smaller leak may help."
+            f"step {step}: every neuron of {name} spikes at every time step{whose}, so it carries no information. A"
+            " smaller learning_rate, a higher threshold or a smaller leak may help."
         )
     silent = ": the network is silent, and silence counts as wrong" if name == "the output layer" else ""
     return (

@@ -2,11 +2,12 @@
 
 A block is a number of strides, and a stride is a loop of a few steps with a fixed length. The number of strides is an
 argument of the program, not a part of it. So every step is computed by the same instructions, wherever signals,
-checkpoints or the speed of the machine cut a run into blocks, and a resumed run ends with the same bits. Within a
-stride, a GPU need not ask the host after each step. On a CPU a stride is one step.
+checkpoints or the speed of the machine cut a run into blocks, and a resumed run ends with the same bits. The loop over
+strides has a variable length, so a GPU waits for the host after each stride, but not after each step. On a CPU a stride
+is one step.
 
-Evaluations are part of the block: on the host each would take milliseconds, in which a GPU trains on tens of
-mini-batches.
+Evaluations are part of the block. If the host started them, each would take milliseconds longer, and in that time a GPU
+can train on tens of mini-batches.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their nu
 
 @dataclass(frozen=True)
 class View:
-    """All that an evaluation depends on."""
+    """Everything that an evaluation depends on, except data and parameters."""
 
     net: Network
     readout: losses.Readout
@@ -51,7 +52,7 @@ class View:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides which training program is compiled."""
+    """Everything that the compiled training program depends on."""
 
     view: View
     rule: Rule
@@ -67,7 +68,7 @@ class Recipe:
 
 
 def longest_stride(common: int) -> int:
-    """Return the steps of a stride. All evaluations and the last step are at multiples of `common`."""
+    """Return the number of steps in a stride: a divisor of `common`. Evaluations are at multiples of `common`."""
     longest = 1 if jax.default_backend() == "cpu" else LONGEST_STRIDE
     return max(n for n in range(1, longest + 1) if common % n == 0)
 
@@ -101,7 +102,7 @@ class Row(NamedTuple):
     """An evaluation."""
 
     step: Array
-    loss: Array  # [S] of training: sum over the steps since the evaluation before
+    loss: Array  # [S] of training: sum over the steps since the previous evaluation
     scores: Scores
     alignment: dict[str, Alignment]  # on the next mini-batch, each number [S]
 
@@ -114,7 +115,7 @@ class Log(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """The S networks that are trained. Inside a program, one of them."""
+    """The S networks that are trained. Under `each_network` there is no axis S: it is a single network."""
 
     seed: Array  # [S] of the initial weights and the mini-batches
     draw: Array | None = None  # [S] number of the manifold draw; None: all networks see the same data
@@ -196,7 +197,7 @@ def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) 
 
 
 def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> dict[str, Alignment]:
-    """The alignment of the rules' gradients with BPTT's, on the next mini-batch."""
+    """Return the alignment of the rules' gradients with BPTT's, on the next mini-batch."""
     if not recipe.align:
         return {}
     view = recipe.view
@@ -237,7 +238,7 @@ def _learn(
 
 
 def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
-    """Means over the exam: the rule's loss, accuracy by spike count (silence is wrong), and spike rates."""
+    """Return means over the exam: the rule's loss, accuracy by spike count (silence is wrong), and spike rates."""
 
     def one(network: Networks, params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
@@ -259,7 +260,9 @@ def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: A
 
 
 def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
-    """Return mini-batch i and which of its samples count [T, B]. The last one repeats samples to be full."""
+    """Return mini-batch i, and a mask [T, B] of samples to count. The last mini-batch is filled up with a repeated
+    sample, which does not count.
+    """
     if isinstance(data, FrameSet):
         which = i * exam.size + jnp.arange(exam.size)
         batch, counts = data.take(jnp.minimum(which, len(data) - 1)), which < len(data)
@@ -269,7 +272,7 @@ def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
 
 
 def each_network(seeds: int, one: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `one` mapped over the seeds. For one seed without vmap, which costs a GPU a tenth of its speed."""
+    """Return `one` mapped over the seeds. A single seed does without vmap, which would make a GPU a tenth slower."""
     if seeds > 1:
         return jax.vmap(one)
     return lambda *trees: jax.tree.map(lambda x: x[None], one(*jax.tree.map(lambda x: x[0], trees)))

@@ -106,7 +106,7 @@ class SnapshotWriter:
         self.waiting.append(self.pool.submit(save_snapshot, self.run, step, params))
 
     def settle(self) -> None:
-        """Wait until all snapshots are on the disk. A checkpoint that is written now may rely on them."""
+        """Wait until all snapshots are on the disk. Called before a checkpoint, whose snapshots must not get lost."""
         while self.waiting:
             self.waiting.pop(0).result()
 
@@ -124,7 +124,7 @@ def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, An
     paths = checkpoint.everything(run / "snapshots")
     if not paths:
         raise FileNotFoundError(
-            f"{run} holds no weights along the way. Train with snapshots, such as --snapshots 200, in another folder."
+            f"{run} has no snapshots of the weights. Train with snapshots, such as --snapshots 200, in another folder."
         )
     found = [tensors.read(path, SNAPSHOT, {"step": int}) for path in paths]
     with contents.reading(run / "snapshots"):
@@ -141,7 +141,7 @@ def starting_weights(config: Settings, own: Own, net: Network) -> Any:
     if config.start is None and own.start is None:
         return None
     if config.start is not None and own.start is not None:
-        raise ValueError(f"start is {str(config.start)!r} in the settings, and given beside them too, expected one.")
+        raise ValueError(f"start is {str(config.start)!r} in the settings, and given as an argument too, expected one.")
     if config.start is not None:
         found, each = read_start(Path(config.start), net)
         _check_same(f"start is {str(config.start)!r}, where", found, net)
@@ -153,7 +153,7 @@ def starting_weights(config: Settings, own: Own, net: Network) -> Any:
     if len(each) not in (1, config.seeds):
         raise ValueError(
             f"start has the parameters of {len(each)} networks, and seeds is {config.seeds}: expected one network for"
-            " all, or as many."
+            " all seeds, or one per seed."
         )
     each = [jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), check.params(net, params)) for params in each]
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(each)):
@@ -162,7 +162,7 @@ def starting_weights(config: Settings, own: Own, net: Network) -> Any:
 
 
 def _one_or_several(net: Network, given: Any) -> Any:
-    """Return parameters of one network, or of several in a tuple or list, as a list or tuple."""
+    """Return the parameters of each network. `given`: those of one network, or a tuple or list of several."""
     like = jax.tree.structure(parameter_shapes(net))
     several = isinstance(given, tuple | list) and given
     return given if several and all(jax.tree.structure(each) == like for each in given) else [given]
@@ -185,13 +185,16 @@ def read_start(path: Path, net: Network | None = None) -> tuple[Network, tuple[A
 
 
 def _check_same(where: str, found: Network, net: Network) -> None:
-    """Raise ValueError if the weights belong to another network than the settings describe. It might be silent."""
+    """Raise ValueError if the weights belong to a network other than the one that the settings describe.
+
+    Without this check, weights of the same shapes would train in a wrong network without an error.
+    """
     if found == net:
         return
     pairs = zip_longest(zip(found.layers, found.neurons, strict=True), zip(net.layers, net.neurons, strict=True))
-    i, (theirs, mine) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    theirs, mine = ("missing" if pair is None else f"{pair[0]} with {pair[1]}" for pair in (theirs, mine))
+    i, (theirs, ours) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    theirs, ours = ("missing" if pair is None else f"{pair[0]} with {pair[1]}" for pair in (theirs, ours))
     raise ValueError(
-        f"{where} the network is another one: its layer {i} is {theirs}, and here it is {mine}. Give the settings of"
-        " that network. Parameters alone: otpe.train(config, start=otpe.load(...).params)."
+        f"{where} the network is another one: its layer {i} is {theirs}, and here it is {ours}. Give the settings of"
+        " that network. To use its parameters in this network: otpe.train(config, start=otpe.load(...).params)."
     )

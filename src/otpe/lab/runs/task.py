@@ -1,4 +1,4 @@
-"""The data of a run: for training, validation and test, named or a user's own. And whether a run fits into memory."""
+"""The data of a run, for training, validation and test, and a check that the run fits into memory."""
 
 import hashlib
 from dataclasses import replace
@@ -23,7 +23,7 @@ from otpe.training.interned import interned
 
 
 class Splits(NamedTuple):
-    """Three datasets of one kind. If samples are drawn without end, one dataset may be all three: the draws differ."""
+    """Three datasets of one kind. A dataset that draws its samples may be all three: each of them uses other seeds."""
 
     train: Dataset
     valid: Dataset
@@ -31,7 +31,7 @@ class Splits(NamedTuple):
 
 
 class Exam(NamedTuple):
-    """The samples of an evaluation: all of a recorded dataset, in order, or draws that no training run sees."""
+    """The samples of an evaluation: all recordings in order, or samples drawn from a seed that training never uses."""
 
     seed: int
     batches: int
@@ -54,7 +54,7 @@ def named(settings: DataSettings) -> Splits:
 def of_own(config: Config, data: Any) -> Config:
     """Return the settings with the dataset "own" if a user's own data has the name of a known dataset."""
     if data is not None and not (isinstance(config.dataset, str) and config.dataset):
-        raise ValueError(f"dataset is {config.dataset!r}, expected what you call your data, such as 'mine'.")
+        raise ValueError(f"dataset is {config.dataset!r}, expected a name for your data, such as 'mine'.")
     return replace(config, dataset="own") if data is not None and config.dataset in registry.DATASETS else config
 
 
@@ -65,7 +65,7 @@ def given(data: Any) -> Splits:
         raise TypeError(f"data is a {type(data).__name__}, expected three datasets: {advice}.")
     splits = Splits(*data)
     for name, dataset in splits._asdict().items():
-        shape = "units" if hasattr(dataset, "units") else "shape"  # flat data of one's own may have units alone
+        shape = "units" if hasattr(dataset, "units") else "shape"  # a user's flat data may have `units` and no `shape`
         missing = [part for part in ("steps", shape, "names", "batch") if not hasattr(dataset, part)]
         if missing:
             raise TypeError(
@@ -82,7 +82,7 @@ def given(data: Any) -> Splits:
 
 
 def _check_batch(name: str, dataset: Dataset) -> None:
-    """Raise if a batch has not the shape that the dataset says, or if its labels are not whole numbers."""
+    """Raise if a batch does not have the shape that the dataset states, or if its labels are not whole numbers."""
     batch = jax.eval_shape(lambda data: data.batch(0, 0, 1), dataset)
     says, gives = shape_of(dataset), batch.spikes.shape[2:]
     if says != gives:
@@ -99,12 +99,12 @@ def _check_batch(name: str, dataset: Dataset) -> None:
 
 
 def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:
-    """Return the data as the network takes it: in one row for dense layers, else in its own shape."""
+    """Return the data in the shape that the network takes: flat for dense layers, otherwise unchanged."""
     return splits if config.conv or own.net is not None else flattened(splits)
 
 
 def flattened(splits: Splits) -> Splits:
-    """Return the data in one row, for a network of dense layers. If one dataset is all three, it stays one."""
+    """Return flat data, for a network of dense layers. If the three are the same object, the results are too."""
     made = {id(dataset): flat(dataset) for dataset in splits}
     return Splits(*(made[id(dataset)] for dataset in splits))
 
@@ -164,7 +164,7 @@ def fingerprint(splits: Splits, seed: int, batch: int) -> str:
 
 
 # --------------------
-# Whether a run fits into memory, computed before anything is made.
+# The check that a run fits into memory. It runs before any large array exists.
 
 
 class Shape(NamedTuple):
@@ -177,13 +177,13 @@ class Shape(NamedTuple):
 
 
 def expected_shape(settings: DataSettings) -> Shape:
-    """Return the shape of the named dataset of these settings. For recordings, the least that it can be."""
+    """Return the shape of the named dataset of these settings. For recordings, a lower bound."""
     steps, axes, classes = registry.DATASETS[settings.dataset].expected_shape(settings)
     return Shape(steps, prod(axes), classes, axes)
 
 
 def found_shape(splits: Splits) -> Shape:
-    """Return the shape of datasets that are made."""
+    """Return the shape of loaded datasets."""
     axes = shape_of(splits.train)
     return Shape(splits.train.steps, prod(axes), len(splits.train.names), axes)
 
@@ -210,7 +210,7 @@ def check_memory(config: TrainConfig, rule: Rule, net: Network, optimizer: Any, 
         how: dict[str, Any] = {"precision": config.precision, "backend": config.backend}
         form = stepper(net, rule, traces=traces, batch=batch, steps=steps, narrow=True, **how)
         state = memory.size(jax.eval_shape(lambda: form.init(batch, jnp.float32)))
-        memory.check_fits(f"what {rule.name} keeps of each sample", least + seeds * state, {**network, **samples})
+        memory.check_fits(f"the state of {rule.name} for each sample", least + seeds * state, {**network, **samples})
     if registry.is_drawn(config.dataset):
         together = min(batch, max(config.valid_samples, config.test_samples))
         spikes = seeds * steps * together * max(widths)
@@ -230,7 +230,7 @@ def weights(net: Network) -> int:
 
 @lru_cache(maxsize=64)
 def parameter_shapes(net: Network) -> Any:
-    """The shapes and types of the parameters of one network."""
+    """Return the shapes and types of the parameters of one network."""
     return jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.float32))
 
 

@@ -45,19 +45,19 @@ def train(
     """Train as the settings say, and return the result. The folder of the run holds everything about it.
 
     With `resume=True` and the same folder, a run that was stopped or killed continues, with the same bits as without
-    the interruption. It may also get more steps than before.
+    the interruption. The settings may then have more steps than before.
 
     Args:
-      data: your own datasets; `config.dataset` is then your name for them.
+      data: your own datasets. `config.dataset` is then the name that you give them.
       rule: a composition of your own, in place of the one that `config.rule` names.
       net: a network of your own, in place of the one that the settings describe.
       loss: as in `otpe.gradients`, in place of the one that `config.loss` names.
-      optimizer: an `otpe.Optimizer`, in place of these settings; or any optax optimizer.
+      optimizer: an `otpe.Optimizer` or any optax optimizer, in place of the one that the settings describe.
       start: initial weights in place of random ones: a run folder or a file of `otpe.save`, as in
         `config.start`; a result of `otpe.train`; or parameters, such as `net.init(key)` makes.
 
     Raises:
-      ValueError, TypeError, OSError: bad input. The message says what to do, and nothing was trained.
+      ValueError, TypeError, OSError: bad input. The message says how to fix it. Nothing was trained.
       FloatingPointError: weights or loss are not finite any more.
       KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
@@ -74,7 +74,7 @@ def train(
 def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = False, kind: str = "train") -> Run:
     """Check everything, make or open the folder, and return the run. Raises for any bad input.
 
-    `may_grow`: a stored run may get more steps than it had. `kind`: the verb that works in the folder.
+    `may_grow`: a stored run may be made longer, with more steps than it had. `kind`: the verb that works in the folder.
     """
     check_settings.check_kind(config, TrainConfig)
     own = owned.going_on(config, own)
@@ -160,7 +160,7 @@ def _is_begun(config: TrainConfig) -> bool:
 def _begin(
     opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool, grown: folder.Grown | None
 ) -> tuple[State, float]:
-    """Return the state and the seconds of training from the newest checkpoint, or those of the start."""
+    """Return the state and the seconds of training from the newest checkpoint, or the initial state and 0."""
     path = checkpoint.newest(opened.checkpoints, last=mine["steps"])
     if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
         raise FileNotFoundError(

@@ -22,7 +22,7 @@ from otpe.lab.runs.results import Numbers, Result, from_json, numbers
 from otpe.lab.runs.task import Splits
 from otpe.lab.settings import TrainConfig
 
-BLOCK_SECONDS = 0.5  # a block should keep the device busy, and end soon after the user asks to stop
+BLOCK_SECONDS = 0.5  # long enough to keep the device busy, and short enough to stop soon after a signal
 
 
 class Pace:
@@ -79,7 +79,7 @@ class Run:
     state: State
     found: dict[str, Any] | None = None  # the result, if the run is finished
     seconds: float = 0.0  # of training until now
-    home: Path | None = None  # the folder to resume, if it is not the run's own
+    home: Path | None = None  # the folder to resume if not the run's: that of the comparison which contains the run
     verb: str = "train"  # the command that resumes it
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     bar: Callable[[str, int, int], Any] = Bar
@@ -149,12 +149,12 @@ class Run:
     def _block(self, pace: Pace, step: int) -> list[dict[str, Any]]:
         """Train for a block of steps. Returns a line of metrics for every evaluation in it."""
         recipe, before = self.recipe, self.state
-        odd = -step % recipe.stride  # steps to the next whole stride, in a run that began on another device
+        odd = -step % recipe.stride  # steps to the next whole stride; a checkpoint of another device may be within one
         if odd:
             recipe = replace(recipe, stride=1)
         strides = pace.begin(odd or self._room(step) // recipe.stride)
         state, log, finite = self._advance(recipe, strides)
-        log, finite = jax.device_get((log, finite))  # the only place that waits for the device
+        log, finite = jax.device_get((log, finite))  # the only place where the host waits for the device
         steps, began = strides * recipe.stride, self.seconds
         self.seconds += pace.end(strides)
         if not finite.all():
@@ -166,7 +166,7 @@ class Run:
         return [results.line(row, self._since(int(row.step)), began + each * (int(row.step) - step)) for row in rows]
 
     def _room(self, step: int) -> int:
-        """Steps until a block must end: at the last step, at a snapshot, or when the log of evaluations is full."""
+        """Return the steps until a block must end: at the last step, at a snapshot, or when the log is full."""
         every = self.config.eval_every
         evaluations = 1 if self.config.checkpoint_seconds == 0 else loop.ROWS
         weights = self.config.snapshots or self.config.steps

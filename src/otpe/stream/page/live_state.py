@@ -29,11 +29,11 @@ from otpe.stream.programs import NO_LABEL
 STATM = Path("/proc/self/statm")
 BLOCKS = 1000  # the number of last blocks whose times are kept
 MARKS, APART = 20, 0.25  # speed is measured over this many marks, which are this many seconds apart
-VITAL_POINTS = 240  # of the curve of memory, at most
-ROWS = 200  # of a raster, at most: of more units, only every second, third, … is shown
+VITAL_POINTS = 240  # maximum number of points of the curve of memory
+ROWS = 200  # maximum of a raster: with more units, only every second, third, … one is shown
 POINTS = 500  # of the curve of accuracy
 SECONDS = 0.2  # between two updates of that curve, which take longer than a small block
-CONFUSIONS = 5  # the most frequent ones, at most
+CONFUSIONS = 5  # maximum number shown, the most frequent ones
 DETAIL_SECONDS, DETAIL_SHARE = 1.0, 0.01  # between two updates of the details, and their share of the learner's time
 LEAST_LABELS, LEAST_SHARE = (
     100,
@@ -155,7 +155,7 @@ class Live:
                 f"names has {len(self.names)} entries, expected {self.sizes[-1]}: one for each class of the network."
             )
         self.dt, self.title, self.learner_bytes = dt, str(title), learner_bytes
-        self.every = ceil(self.sizes[0] / ROWS)  # one of this many units is shown
+        self.every = ceil(self.sizes[0] / ROWS)  # every unit whose number is a multiple of this is shown
         self._changes = sorted((check.whole("step of a change", at, 2**63), str(name)) for at, name in changes)
         self._skipped: Mapping[str, int] = {} if skipped is None else skipped
         self._lock = Lock()
@@ -208,7 +208,7 @@ class Live:
             self._look(score)
 
     def end(self, why: str = "The stream is over.") -> None:
-        """End the stream. The first reason given stays."""
+        """End the stream, and show the reason. Later calls do not change the reason."""
         with self._lock:
             if self._why is None:
                 self._why = why

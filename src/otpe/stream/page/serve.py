@@ -29,7 +29,7 @@ from otpe.lab.report import documents
 from otpe.stream.page.live_state import Live
 
 HERE = Path(__file__).parent
-LONGEST_REQUEST = 16_384  # bytes; a browser sends about 1,000, and cookies of other programs on this machine
+LONGEST_REQUEST = 16_384  # bytes; a browser sends about 1,000, plus cookies that other programs set for this host
 FIRST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]")
 LOCAL = ("localhost", "127.0.0.1", "::1")
 EVERY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # hosts that mean all addresses of this machine, and one of them
@@ -39,9 +39,9 @@ HEADERS = (
     "Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
 )
 
-SHARE = 0.02  # of one CPU core: the most that the server uses in the long run
+SHARE = 0.02  # of one CPU core: the server's limit in the long run
 AHEAD = 0.005  # seconds of CPU time that it may use at once after a pause
-TURN = 0.02  # seconds of sleep after each turn: it serves all that came meanwhile together
+TURN = 0.02  # seconds of sleep after each turn: it then serves all requests that came meanwhile
 FRESH = 0.2  # seconds for which all clients get the same state
 CONNECTIONS = 16  # that may wait at the same time
 SILENCE = 5.0  # seconds after which a client that neither sends nor receives is disconnected
@@ -85,7 +85,7 @@ def request(received: bytes) -> Request | None:
 def check_request(asked: Request, host: str, url: str) -> None:
     """Raise RefusedError for a request that this server does not answer. It listens on `host`. Its page is `url`."""
     if not is_own_name(asked.headers.get("host", ""), host):
-        raise RefusedError(403, f"This page is to be found at {url}, not by the name you used.")
+        raise RefusedError(403, f"Open this page at {url}. It does not answer under the name you used.")
     if from_another_site(asked):
         raise RefusedError(403, "Pages of other sites get no answer.")
     if asked.method not in ("GET", "HEAD"):
@@ -102,7 +102,8 @@ def is_own_name(name: str, host: str) -> bool:
         found = urlsplit(f"//{name}").hostname or ""
         if found in (*LOCAL, host.lower()):
             return True
-        return host in EVERY and bool(ipaddress.ip_address(found))  # an address, unlike a name, leads nowhere else
+        # A foreign site could make its name lead to this machine. With a numeric address that is not possible.
+        return host in EVERY and bool(ipaddress.ip_address(found))
     except ValueError:
         return False
 
@@ -133,9 +134,9 @@ def page() -> Answer:
 
 
 def serve(live: Live, *, host: str = "127.0.0.1", port: int = 0) -> "Server":
-    """Return the server. It has its port, and answers inside a `with`. `port`: 0 for any free one."""
+    """Return the server. It has taken its port, and answers inside a `with` block. `port`: 0 for any free one."""
     if not isinstance(live, Live):
-        raise TypeError(f"live is a {type(live).__name__}, expected a Live, which the stream is told to.")
+        raise TypeError(f"live is a {type(live).__name__}, expected a Live, which collects what the page shows.")
     wrong_host = f"host is {host!r}, expected an address of this machine, such as '127.0.0.1'."
     if not isinstance(host, str) or not host:
         raise ValueError(wrong_host)
