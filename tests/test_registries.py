@@ -14,6 +14,8 @@ from theory import cases, networks, reference
 from theory.cases import assert_same
 
 import otpe
+from otpe import cli
+from otpe.lab.runs import build_network, folder
 from otpe.layers.compose import Chains
 from otpe.neurons.models import Leaky
 from otpe.rulebook import named_rules
@@ -123,6 +125,19 @@ def test_a_registered_map_or_neuron_is_known_and_exact(name, tmp_path):
     net, params = otpe.load_network(tmp_path / "net")
     assert net == case.net
     np.testing.assert_array_equal(net.run(params, case.spikes), case.net.run(case.params, case.spikes))
+
+
+def test_a_registered_neuron_is_trained_from_the_command_line(tmp_path, capsys):
+    small = ["--time-steps", "4", "--steps", "2", "--batch", "4", "--valid-samples", "4", "--test-samples", "4"]
+    options = ["--neuron", "toy neuron", "--leak", "0.7", "--threshold", "0.5", "--learn-leak", "neuron"]
+    run = tmp_path / "run"
+    options += ["--surrogate", "arctan", "--hidden", "5", "--out", str(run)]
+    with jax.enable_x64(False):
+        assert cli.main(["train", *small, *options]) == 0
+    net = build_network.network(folder.stored(otpe.TrainConfig, run), 50, 10)
+    assert {*net.neurons} == {ToyNeuron(0.7, surrogate=otpe.arctan(), threshold=0.5, learn_leak="neuron")}
+    assert cli.main(["train", "--neuron", "toy neuron", "--current-leak", "0.5", "--out", str(tmp_path / "other")]) == 2
+    assert "which is for neuron 'cuba', but neuron is 'toy neuron'" in capsys.readouterr().err
 
 
 def test_registered_maps_and_neurons_pass_the_public_checks():

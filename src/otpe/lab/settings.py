@@ -126,8 +126,9 @@ class DenseNetworkSettings(Nested):
     # The network
     hidden: tuple[int, ...] = (128, 128)
     """Units of each hidden layer. The option without a value: no hidden layers."""
-    neuron: Literal["lif", "cuba", "adaptive"] = "lif"
-    """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while."""
+    neuron: str = "lif"
+    """lif: one state; cuba: with a synaptic current; adaptive: every spike raises the threshold for a while; or
+    another spiking neuron of otpe.neurons.NAMED."""
     leak: float = PAPER_LEAK
     """λ, the share of the membrane that remains after one step."""
     leak_to: float | None = None

@@ -2,24 +2,18 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
-from otpe import build, check, layers, neurons
+from otpe import build, check, layers, neurons, surrogates
+from otpe.lab.nested_settings import field_names
 from otpe.lab.settings import NetworkSettings
 from otpe.networks import Network
-from otpe.surrogates import Surrogate, arctan, fast_sigmoid, gaussian, superspike, triangular
+from otpe.surrogates import Surrogate
 
 MOST = 2**31
-KINDS = ("lif", "cuba", "adaptive")
-SURROGATES: dict[str, Any] = {
-    "fast-sigmoid": fast_sigmoid, "superspike": superspike, "arctan": arctan, "triangular": triangular,
-    "gaussian": gaussian,
-}  # fmt: skip
 LEARN: dict[str, Any] = {"no": False, "layer": True, "neuron": "neuron"}
-NEEDS = {  # settings that are for one kind of neuron
-    **dict.fromkeys(("current_leak", "learn_current_leak"), "cuba"),
-    **dict.fromkeys(("adaptation_leak", "adaptation_strength", "learn_adaptation_leak"), "adaptive"),
-}
+SETTINGS = {"strength": "adaptation_strength"}  # fields of neurons whose setting has another name
 
 
 def network(settings: NetworkSettings, inputs: int | Sequence[int], classes: int) -> Network:
@@ -62,12 +56,15 @@ def check_network(settings: NetworkSettings) -> None:
         value = check.count(name, getattr(settings, name), MOST - 1)
         if value != getattr(NetworkSettings, name) and not settings.conv:
             raise ValueError(f"{name} is {value}, but there is no convolution. Give conv, such as 16 32.")
-    for name, kind in NEEDS.items():
-        if getattr(settings, name) != getattr(NetworkSettings, name) and settings.neuron != kind:
-            raise ValueError(
-                f"{name} is {getattr(settings, name)!r}, which is for neuron {kind!r}, but neuron is"
-                f" {settings.neuron!r}."
-            )
+    kinds = {name: _fields(kind) for name, kind in neurons.NAMED.items() if neurons.is_spiking(kind)}
+    check.one_of("neuron", settings.neuron, kinds)
+    for kind, names in kinds.items():
+        for name in names.keys() - kinds["lif"].keys() - kinds[settings.neuron].keys():
+            if getattr(settings, name) != getattr(NetworkSettings, name):
+                raise ValueError(
+                    f"{name} is {getattr(settings, name)!r}, which is for neuron {kind!r}, but neuron is"
+                    f" {settings.neuron!r}."
+                )
     if settings.leak_to is not None:
         neurons.LIF(settings.leak)  # raises if leak is invalid
         top = check.number("leak_to", settings.leak_to, "a number in [0, 1)", lambda x: 0 <= x < 1)
@@ -79,23 +76,25 @@ def check_network(settings: NetworkSettings) -> None:
 
 
 def _neuron(settings: NetworkSettings, layer: int, *, output: bool) -> Any:
-    """Return the neurons of a layer."""
-    check.one_of("neuron", settings.neuron, KINDS)
-    leak = settings.leak if settings.leak_to is None else neurons.Uniform(settings.leak, settings.leak_to, seed=layer)
-    learn = LEARN[settings.learn_leak]
-    if output and settings.readout == "integrator":
-        return neurons.LeakyIntegrator(leak, learn_leak=learn)
-    usual = (settings.threshold, surrogate(settings), settings.reset, learn)
-    if settings.neuron == "cuba":
-        return neurons.CubaLIF(leak, settings.current_leak, *usual, LEARN[settings.learn_current_leak])
-    if settings.neuron == "adaptive":
-        own = (settings.adaptation_leak, settings.adaptation_strength)
-        return neurons.AdaptiveLIF(leak, *own, *usual, LEARN[settings.learn_adaptation_leak])
-    return neurons.LIF(leak, *usual)
+    """Return the neurons of a layer. Each of their fields that is a setting has its value."""
+    kind = neurons.LeakyIntegrator if output and settings.readout == "integrator" else neurons.NAMED[settings.neuron]
+    given = {field: getattr(settings, name) for name, field in _fields(kind).items()}
+    given = {field: LEARN[value] if field.startswith("learn_") else value for field, value in given.items()}
+    if "leak" in given and settings.leak_to is not None:
+        given["leak"] = neurons.Uniform(settings.leak, settings.leak_to, seed=layer)
+    if "surrogate" in given:
+        given["surrogate"] = surrogate(settings)
+    return kind(**given)
+
+
+def _fields(kind: Any) -> dict[str, str]:
+    """Return the fields of a neuron that are settings, by the name of the setting."""
+    found = {SETTINGS.get(field.name, field.name): field.name for field in fields(kind)}
+    return {name: field for name, field in found.items() if name in field_names(NetworkSettings)}
 
 
 def surrogate(settings: NetworkSettings) -> Surrogate:
     """Return the surrogate derivative of these settings."""
-    check.one_of("surrogate", settings.surrogate, SURROGATES)
-    made = SURROGATES[settings.surrogate]
+    check.one_of("surrogate", settings.surrogate, surrogates.NAMED)
+    made: Any = surrogates.NAMED[settings.surrogate]
     return made() if settings.slope is None else made(settings.slope)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from otpe import neurons
 from otpe.lab.report import words
 from otpe.lab.report.content import Bar, Bars, Figure, Lines, Section, Table
 from otpe.lab.runs import check_settings, task
@@ -20,7 +21,7 @@ from otpe.networks import Network
 from otpe.rulebook import Rule
 
 PARTS = ("kernel", "bias")
-NEURONS = ("leak", "current_leak", "adaptation_leak")  # parameters of neurons; metrics.jsonl has their cosines too
+NEURONS = {name for kind in neurons.NAMED.values() for name in getattr(kind, "LEAKS", ())}  # parameters of neurons
 
 
 class Along(NamedTuple):
