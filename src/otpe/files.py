@@ -1,12 +1,13 @@
 """Writing of files and folders. A file is replaced atomically: the old one stays until the new one is complete."""
 
+import json
 import os
 import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -79,6 +80,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     _flush_folder(path.parent)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write indented JSON to a file, as `write_atomically` does."""
+    write_atomically(path, json.dumps(content, indent=1) + "\n")
 
 
 def short_name(name: str) -> str:

@@ -1,6 +1,5 @@
 """The results of a benchmark: the JSON file, which is complete after every heat, its text table, and remarks."""
 
-import json
 import os
 import platform
 import time
@@ -45,7 +44,7 @@ def blank(config: BenchConfig) -> dict[str, Any]:
 def save(path: Path, results: dict[str, Any]) -> None:
     """Write the results, with exponents fitted to all points."""
     results["growth"] = growth.fitted(results["points"])
-    files.write_atomically(path, json.dumps(results, indent=1) + "\n")
+    files.write_json(path, results)
 
 
 def checked(path: Path, found: dict[str, Any]) -> dict[str, Any]:

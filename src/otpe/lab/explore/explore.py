@@ -1,7 +1,6 @@
 """The command `otpe data`: read a dataset, and write its numbers, its table and its pictures."""
 
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def run(config: DataConfig, splits: list[reading.Split]) -> int:
     found = statistics.summary(config, splits)
     text = statistics.text_summary(found)
     path = files.claim(config.out, config.name, ".json")
-    files.write_atomically(path, json.dumps(found, indent=1) + "\n")
+    files.write_json(path, found)
     files.write_atomically(path.with_suffix(".txt"), text)
     print(text)
     print(f"Numbers: {path}\nTable:   {path.with_suffix('.txt')}")

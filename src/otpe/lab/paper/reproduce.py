@@ -294,7 +294,7 @@ def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
         folder.check_same(str(out), folder.read_config(out), mine)
     else:
         about = {"format": folder.FORMAT, "kind": "reproduce", **mine, **folder.provenance()}
-        files.write_atomically(path, json.dumps(about, indent=1) + "\n")
+        files.write_json(path, about)
 
 
 # --------------------

@@ -1,6 +1,5 @@
 """`otpe.compare`: several rules on the same mini-batches and from the same initial weights."""
 
-import json
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -101,7 +100,7 @@ class Comparison:
         path = self.folder.path
         runs = [{**numbers(result), "folder": result.folder.name} for result in results]
         about = {"left_out": [*self.left_out, *self.diverged], "runs": runs}
-        files.write_atomically(path / "compare.json", json.dumps(about, indent=1) + "\n")
+        files.write_json(path / "compare.json", about)
         files.write_atomically(path / "table.txt", table(results) + "\n")
         found = self._section(results)
         if self.verb == "compare":  # another study writes its own section

@@ -1,6 +1,5 @@
 """`otpe.evaluate` and `otpe evaluate`: the answers of trained networks on data, class by class."""
 
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -172,7 +171,7 @@ def prepare(config: EvaluateConfig) -> Any:
         found = _evaluated(result, trained, dataset, exam_of, name)
         print(found)
         if config.json is not None:
-            files.write_atomically(config.json, json.dumps(found.as_json(), indent=1) + "\n")
+            files.write_json(config.json, found.as_json())
             print(f"\nNumbers: {config.json}")
         return 0
 

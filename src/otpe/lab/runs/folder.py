@@ -69,7 +69,7 @@ class Folder:
         return results.read(path) if path.exists() else None
 
     def write_result(self, result: dict[str, Any]) -> None:
-        _write_json(self.path / "result.json", result)
+        files.write_json(self.path / "result.json", result)
 
     def metrics(self) -> list[dict[str, Any]]:
         return read_metrics(self.path)
@@ -106,7 +106,9 @@ class Folder:
         changed = [f"{name} is {current.get(name)}, was {old}" for name, old in was.items() if current.get(name) != old]
         if not changed:
             return []
-        _write_json(self.path / "config.json", about | {"resumed": [*about.get("resumed", []), {"step": step, **now}]})
+        files.write_json(
+            self.path / "config.json", about | {"resumed": [*about.get("resumed", []), {"step": step, **now}]}
+        )
         return [f"other versions from step {step} on: {'; '.join(changed)}. Numbers may differ in their last digits."]
 
     def close(self) -> None:
@@ -169,7 +171,7 @@ def opened(
         if not (path / "config.json").exists():
             files.remove_partial(path)
             settings = {"format": FORMAT, "kind": kind, **plain(config), **mine, **about, **provenance()}
-            _write_json(path / "config.json", settings)
+            files.write_json(path / "config.json", settings)
         else:
             _check(path, config, mine, kind, grown)
             files.remove_partial(path)
@@ -267,7 +269,7 @@ def _store_steps(path: Path, steps: int) -> int | None:
     if found["steps"] != steps:
         had = found["steps"]
         longer = [*found.get("made_longer", []), {"from": had, "to": steps}]
-        _write_json(path / "config.json", found | {"steps": steps, "made_longer": longer})
+        files.write_json(path / "config.json", found | {"steps": steps, "made_longer": longer})
     if (path / "result.json").is_file() and read_json(path / "result.json").get("steps", steps) != steps:
         (path / "result.json").unlink()
     return had
@@ -330,7 +332,3 @@ def stored(kind: type[Config], path: Path) -> Config:
     known = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
     paths = {name: Path(known[name]) for name in ("root", "start") if known.get(name) is not None}
     return kind(**{**known, **paths, "out": path, "resume": False})
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    files.write_atomically(path, json.dumps(content, indent=1) + "\n")

@@ -1,6 +1,5 @@
 """`otpe sweep`: train at every point of a grid. Finished points are not trained again; results are on disk at once."""
 
-import json
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +109,7 @@ class Sweep:
 
     def _write_records(self) -> None:
         about = {"format": folder.FORMAT, "axes": self.axes, "left_out": self.left_out, "points": self.records}
-        files.write_atomically(self.folder.path / "sweep.json", json.dumps(about, indent=1) + "\n")
+        files.write_json(self.folder.path / "sweep.json", about)
 
 
 def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
@@ -167,7 +166,7 @@ def _store_grid(where: Path, config: SweepConfig) -> None:
     stored = folder.read_config(where)
     if stored.get("over") != list(config.over):
         stored["over"] = list(config.over)
-        files.write_atomically(where / "config.json", json.dumps(stored, indent=1) + "\n")
+        files.write_json(where / "config.json", stored)
 
 
 # --------------------
