@@ -87,7 +87,7 @@ MESSAGES = [
     (lambda: NET.init(0), TypeError, r"key is 0, expected a random key such as jax.random.key\(0\)"),
     (lambda: NET.init(jax.random.key(0), int), TypeError, r"dtype is <class 'int'>, expected a floating-point type"),
     (lambda: NET.init(jax.random.key(0), "flot32"), TypeError, r"dtype is 'flot32', expected a floating-point type"),
-    (lambda: NET.step(PARAMS, None, SPIKES[0]), ValueError, r"does not belong here, expected net.start\(batch, 'float64'\)"),
+    (lambda: NET.step(PARAMS, None, SPIKES[0]), ValueError, r"wrong structure, shapes or types, expected net.start\(batch, 'float64'\)"),
     (lambda: NET.step(PARAMS, NET.start(2, "float32"), SPIKES[0]), ValueError, r"expected net.start\(batch, 'float64'\)"),
     (lambda: otpe.Network(NET.layers, NET.neurons[:1]), ValueError, r"2 layers and 1 populations of neurons, expected the same number of both"),
     (lambda: otpe.Network(NET.layers[::-1], NET.neurons), ValueError, r"layer 0 gives \(3,\) and layer 1 takes \(4,\)"),
@@ -154,7 +154,7 @@ MESSAGES = [
     (lambda: otpe.stepper(NET, "otpe", precision="high"), ValueError, r"precision 'high' is not known"),
     (lambda: otpe.stepper(NET, PER_STEP, traces="factored"), ValueError, r"rule 'steps' has no whole-sequence form, which factored traces need"),
     (lambda: otpe.stepper(NET, "rtrl", backend="x"), ValueError, r"backend 'x' is not known"),
-    (lambda: grads(form="steps", chunk=3), ValueError, r"chunk is 3, but form='steps' keeps no sequence to cut"),
+    (lambda: grads(form="steps", chunk=3), ValueError, r"chunk is 3, but form='steps' stores no sequence that could be cut"),
     (lambda: online(donate="no"), TypeError, r"donate is 'no', expected True or False"),
     (lambda: otpe.stepper(NET, "otpe", narrow=1), TypeError, r"narrow is 1, expected True or False"),
     # parameters
@@ -168,7 +168,7 @@ MESSAGES = [
         ValueError,
         r"params mix the types \['float32', 'float64'\], expected one type",
     ),
-    (lambda: online(opt_state=optax.adam(0.1).init(PARAMS)), ValueError, r"state given does not belong here, expected opt_state from optimizer.init"),
+    (lambda: online(opt_state=optax.adam(0.1).init(PARAMS)), ValueError, r"the state has the wrong structure, shapes or types, expected opt_state from optimizer.init"),
 ]  # fmt: skip
 
 

@@ -261,7 +261,7 @@ def test_a_network_is_shown_as_a_table():
         "  1      conv 4, 3×3 >> avg pool 2×2  LIF 0.5     4×6×6            580           14,404                 –",
         "  2      flatten >> dense 10          LIF 0.9526  10             1,450              580             5,800",
         "         total                                                   2,846           24,236           740,200",
-        "Traces: bytes per sample in float32, per input as OTTT keeps them, per weight as OSTL does.",
+        "Traces: bytes per sample in float32, with one trace per input as in OTTT, or one per weight as in OSTL.",
     ]
 
 

@@ -221,7 +221,7 @@ def test_running_out_of_memory_gives_a_sentence(monkeypatch, capsys):
         monkeypatch.setattr(cli, "prepare", lambda *_, job=job: job)
         assert cli.main(["train"]) == 1
         output = capsys.readouterr().err
-        assert output == f"otpe: there is too little memory{message}. Make what is asked for smaller.\n"
+        assert output == f"otpe: there is too little memory{message}. Use smaller settings.\n"
 
 
 def test_the_shape_of_missing_data_is_taken_from_the_settings():

@@ -10,7 +10,7 @@ EXPECTED_PAIR = "a map and its neurons, such as (otpe.layers.dense(10), otpe.LIF
 
 
 def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Network:
-    """Return a network. Its shapes follow from the shape of its input.
+    """Build a network. The shapes of its layers are inferred from the input shape.
 
         otpe.network((2, 34, 34), [
             (otpe.layers.conv(16, 5, stride=2), otpe.LIF(0.9)),
@@ -21,7 +21,7 @@ def network(shape: int | Iterable[int], layers: Sequence[tuple[Any, Any]]) -> Ne
     Args:
       shape: the shape of the input of one time step, without batch: a number, or several with channels first.
       layers: pairs of a map and the neurons that it drives, from input to output. A map is one of `otpe.layers`, or
-        any object with the contract in `otpe/layers/linear.py`.
+        any object that satisfies the contract in `otpe/layers/linear.py`.
 
     Raises ValueError or TypeError, with the number of the layer, if a pair is wrong or a shape does not fit.
     """

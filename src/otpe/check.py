@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otpe.networks import Network
 
 
-# Settings of networks
+# Networks, random keys, and single settings
 
 
 def sizes(sizes: Any) -> list[int]:
@@ -78,7 +78,7 @@ def whole(what: str, value: Any, below: int) -> int:
 
 
 def number(what: str, value: Any, expected: str, fits: Callable[[float], bool]) -> float:
-    """Return a real number that `fits` accepts as a float. `expected` says in the message which numbers these are."""
+    """Return a real number as a float if `fits` accepts it. `expected` describes the valid numbers in the message."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     try:
         fine = real and fits(float(value))
@@ -106,7 +106,7 @@ def one_of(what: str, name: object, known: Iterable[str]) -> None:
     raise ValueError(f"{what} {name!r} is not known.{suggestion} Expected one of: {', '.join(map(repr, known))}.")
 
 
-# Parameters and states
+# Parameters, states and optimizers
 
 
 def params(net: Network, params: Any) -> tuple[Any, ...]:
@@ -130,9 +130,9 @@ def params(net: Network, params: Any) -> tuple[Any, ...]:
 
 
 def state(state: Any, like: Any, fix: str) -> None:
-    """Raise ValueError if a state has not the structure, shapes and types of `like`. `fix` says where to get one."""
+    """Raise ValueError if a state differs from `like` in structure, shapes or types. `fix` says where to get one."""
     if _signature(state) != _signature(like):
-        raise ValueError(f"the state given does not belong here, expected {fix}.")
+        raise ValueError(f"the state has the wrong structure, shapes or types, expected {fix}.")
 
 
 def optimizer(optimizer: Any) -> None:
@@ -147,7 +147,9 @@ def optimizer(optimizer: Any) -> None:
 
 
 def spikes(net: Network, params: Any, spikes: Any, labels: Any = None) -> Array:
-    """Return spikes [T, B, *in] as an array that fits the network, in the type of the parameters or of one byte.
+    """Return spikes [T, B, *in] as an array that fits the network.
+
+    Integers and booleans of one byte keep their type. All other numbers get the type of the parameters.
 
     Raises ValueError if the shape does not fit the network or the labels, or if a number is not finite.
     """

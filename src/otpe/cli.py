@@ -1,8 +1,8 @@
 """The `otpe` command. It has one verb per job; a verb is a dataclass of settings and a function that takes them.
 
 This function checks the settings and returns the job, a function that does the work and returns an exit status. It
-raises ValueError, TypeError or OSError for wrong settings. So wrong settings are reported before anything is computed,
-while a bug in a job still shows its traceback.
+raises ValueError, TypeError or OSError for wrong settings. So the command can
+report wrong settings in one line before anything is computed, while a bug in a job shows its traceback.
 
 This module does not import jax. The modules of a verb are imported when the verb is called.
 """
@@ -50,14 +50,14 @@ VERBS = {
         users=TRAINING_USERS,
     ),
     "align": Verb(
-        "train by BPTT, and compare other rules' gradients with its own on the way",
+        "train by BPTT, and compare its gradients with those of other rules during training",
         config="otpe.lab.settings:AlignConfig",
         prepare="otpe.lab.verbs:prepare_align",
         resumable=True,
         users=TRAINING_USERS,
     ),
     "landscape": Verb(
-        "the loss around a training run, and where each rule went",
+        "the loss around a training run, and the path of each rule through it",
         config="otpe.lab.settings:LandscapeConfig",
         prepare="otpe.lab.verbs:prepare_landscape",
         resumable=True,
@@ -107,9 +107,9 @@ VERBS = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status. By default the arguments are those of the process.
+    """Run the command and return its exit status. Without `args`, the arguments are those of the process.
 
-    In that case Ctrl-C ends the process with all its threads.
+    Without `args`, Ctrl-C also ends the process with all its threads.
     """
     ctrl_c = CtrlC(ends_process=args is None)
     try:
@@ -137,7 +137,7 @@ def _run_interruptible(ctrl_c: CtrlC, args: Sequence[str]) -> int:
             raise
         reason = str(error).partition("\n")[0].rstrip(".")
         print(
-            f"otpe: there is too little memory{reason and f': {reason}'}. Make what is asked for smaller.",
+            f"otpe: there is too little memory{reason and f': {reason}'}. Use smaller settings.",
             file=sys.stderr,
         )
         return 1

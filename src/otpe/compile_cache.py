@@ -3,8 +3,8 @@
 JAX does the work. This module chooses the folder, and removes files that a killed process has left half written. It
 sets environment variables that JAX reads when it is imported, so it must be called before that.
 
-The folder is `compiled` in the user's cache folder, with a part of its own for each kind of processor.
-OTPE_COMPILATION_CACHE names another one, or is `off`.
+The folder is `compiled` in the user's cache folder, with one subfolder for each kind of processor.
+OTPE_COMPILATION_CACHE names another folder, or is `off`.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from otpe import files
 VARIABLE = "OTPE_COMPILATION_CACHE"
 OFF = ("off", "0", "false", "no")
 FLAG = "--no-compilation-cache"
-MOST_BYTES = 1 << 30  # JAX removes what was not used for longest
+MOST_BYTES = 1 << 30  # above this size JAX removes the least recently used programs
 
 
 def enable() -> Path | None:
@@ -42,14 +42,14 @@ def enable() -> Path | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Compiled programs are run, so nobody else may have put them there."""
+    """Return whether only this user can write to the folder. JAX runs its programs, so others must not add any."""
     about = folder.stat()
     writable_by_others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return not hasattr(os, "getuid") or (about.st_uid == os.getuid() and not writable_by_others)
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove programs without a time of use. JAX writes the program first and the time second."""
+    """Remove programs without a file for the time of their last use. JAX writes this file after the program."""
     from filelock import FileLock, Timeout
 
     with suppress(Timeout), FileLock(folder / ".lockfile", timeout=0.2):

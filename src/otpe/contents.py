@@ -1,4 +1,7 @@
-"""Checks of the content of files. Whatever is wrong with it becomes a ValueError that names the file."""
+"""Checks of the content of files, and values as short text for messages.
+
+Every error in the content becomes a ContentError, which is a ValueError and names the file.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

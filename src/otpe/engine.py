@@ -3,14 +3,15 @@
 backend
   "auto"       "pallas" on a CUDA GPU, "plain" elsewhere
   "plain"      ordinary JAX, on any device
-  "pallas"     one fused kernel per layer and direction, which loops over all time steps; matrix products from parts
+  "pallas"     one fused kernel per layer and direction, which loops over all time steps. Matrix products of spikes are
+               computed as sums of 16-bit products, see `layers/products.py`
   "interpret"  the same kernels as ordinary JAX, on any device; slow, for tests
 
 precision of matrix products on a GPU (a CPU always uses float32; parameters of other types keep their own precision)
-  "float32"    at least as exact as a native float32 product. Spikes are exact in 16 bits, and a float32 number is the
-               sum of three 16-bit numbers
-  "tf32"       at least as exact as TF32, relative error below 1e-3: two 16-bit numbers
-  "bf16"       one 16-bit number, relative error below 1e-2
+  "float32"    no larger error than a native float32 product: each weight is split into three 16-bit numbers, and spikes
+               are exact in 16 bits
+  "tf32"       no larger error than TF32, relative error below 1e-3: two 16-bit numbers per weight
+  "bf16"       relative error below 1e-2: one 16-bit number per weight
 
 The environment variable OTPE_BACKEND sets the backend that "auto" selects.
 """
@@ -40,7 +41,7 @@ class Engine:
 
 
 def engine(backend: Backend = "auto", precision: Precision = "float32", params: Any = None) -> Engine:
-    """The engine for these settings, on the device that holds the parameters. Raises ValueError for an unknown name."""
+    """Return the engine. "auto" selects by the device that holds `params`. Raises ValueError for an unknown name."""
     check.one_of("backend", backend, get_args(Backend))
     check.one_of("precision", precision, get_args(Precision))
     if backend == "auto":
@@ -53,7 +54,7 @@ def engine(backend: Backend = "auto", precision: Precision = "float32", params: 
 def plain_when_differentiated(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `run(settings, engine, *arrays)` so that `jax.grad` differentiates it with the plain engine.
 
-    JAX cannot differentiate the kernels. The result is called like `run`.
+    JAX cannot differentiate the kernels. The result takes the same arguments as `run`.
     """
     with_kernels = jax.custom_jvp(run, nondiff_argnums=(0, 1))
 

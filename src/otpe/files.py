@@ -1,4 +1,7 @@
-"""Writing of files and folders. A file is replaced atomically: the old one stays until the new one is complete."""
+"""Safe opening, writing and naming of files and folders, and the location of the user's cache folder.
+
+Files are replaced atomically: the old one stays until the new one is complete.
+"""
 
 import json
 import os
@@ -34,7 +37,7 @@ def open_plain(path: Path, flags: int) -> int:
     Links are not followed, since their target may belong to someone else. Named pipes are not opened, since that would
     block.
     """
-    with suppress(FileNotFoundError):  # the flags may create a new file
+    with suppress(FileNotFoundError):  # a missing file is no error here: with O_CREAT, `os.open` creates it
         _check_plain(path, path.lstat())
     for name in SAFE_FLAGS:
         flags |= getattr(os, name, 0)
@@ -48,7 +51,7 @@ def open_plain(path: Path, flags: int) -> int:
 
 
 def append(path: Path) -> IO[str]:
-    """Open a plain file to append to it, or create it. Raises NotPlainError if the file has a second name."""
+    """Open a plain file to append to it, or create it. Raises NotPlainError for a hard link."""
     descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
@@ -75,7 +78,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        error.filename = str(path)  # the error names no file, or the temporary one
+        error.filename = str(path)  # before this, it is None or the temporary file
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -88,7 +91,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def short_name(name: str) -> str:
-    """Cut a name to a length that is allowed for a file, also with a number after it."""
+    """Return a name cut to at most NAME_BYTES, so that a number and an ending can be added."""
     return name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 

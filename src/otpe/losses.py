@@ -5,7 +5,7 @@
     "spikes"     softmax cross-entropy between the outputs s_t, as logits, and the label
     "leaky"      softmax cross-entropy between their leaky sum  o_t = λ o_{t-1} + s_t  and the label (the F- rules)
     "membrane"   softmax cross-entropy between the membrane of an output layer that does not spike and the label
-    "mse"        squared error between the rule's readout and a target, mean over the outputs; a label is made one-hot
+    "mse"        mean squared error over the outputs, between the rule's readout and a target; labels become one-hot
     f            f(logits [B, C], target) -> [B], differentiable
 
 By default the loss is the cross-entropy of the rule's readout: "spikes", or "leaky" for the F- rules.
@@ -39,7 +39,7 @@ def squared_error(outputs: Array, target: Array) -> Array:
 
 
 class _Named(NamedTuple):
-    """What a name stands for."""
+    """The properties of a loss that has a name."""
 
     function: LossFunction | None  # None: softmax cross-entropy, see `_cross_entropy`
     readout: Readout | None  # None: that of the rule
@@ -153,7 +153,10 @@ def of_outputs(
 
 
 def rate_penalty(loss: Loss, outputs: Array, rank: int, weight: Array | None = None) -> tuple[Array, Array]:
-    """Return the rate penalty of one layer and its derivative by the outputs [..., B, *out]; `rank` axes are *out."""
+    """Return the rate penalty of one layer and its derivative by the outputs [..., B, *out].
+
+    `rank` is the number of axes in *out.
+    """
     axes = tuple(range(-rank, 0))
     error = outputs.mean(axes, keepdims=True) - loss.rate
     share = 1 / math.prod(outputs.shape[:-rank]) if weight is None else weight.reshape(*weight.shape, *(1,) * rank)

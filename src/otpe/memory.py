@@ -21,8 +21,8 @@ LIMITS = ("memory.max", "memory.limit_in_bytes")  # the limit's file in version 
 def check_fits(what: str, needed: int, settings: Mapping[str, Any], available: float | None = None) -> None:
     """Raise ValueError if `needed` bytes are more than the available memory.
 
-    The size of `what` depends on `settings`, and the message asks for a smaller value of the largest one. `available`
-    is in bytes; by default the memory of the device that computes.
+    The size of `what` depends on `settings`. The message asks to reduce the setting with the largest value. `available`
+    is in bytes; the default is the memory of the device that computes.
     """
     available = device() if available is None else available
     if needed <= available:
@@ -36,7 +36,7 @@ def check_fits(what: str, needed: int, settings: Mapping[str, Any], available: f
 
 
 def device() -> float:
-    """Bytes of memory of the device that computes. If the device does not report it, of the machine."""
+    """Bytes of memory of the device that computes, or the machine's memory if the device does not report its own."""
     default = jax.config.jax_default_device  # type: ignore[attr-defined]
     chosen = default if isinstance(default, jax.Device) else jax.devices(default)[0]
     limit = None if chosen.platform == "cpu" else (chosen.memory_stats() or {}).get("bytes_limit")

@@ -77,7 +77,7 @@ class Network:
         return _readout_leak(self)
 
     def init(self, key: Array, dtype: DTypeLike = float) -> tuple[Any, ...]:
-        """New parameters, one entry per layer: the parameters of its map, then the trained numbers of its neurons."""
+        """New parameters, one entry per layer: the parameters of its map, then the trainable neuron parameters."""
         check.key(key)
         dtype = check.float_type(dtype)
         keys = jax.random.split(key, self.depth)
@@ -165,9 +165,9 @@ def bind(net: Network, params: Any) -> tuple[Layer, ...]:
     """The layers with their parameters."""
     dtype, bound = jax.tree.leaves(params)[0].dtype, []
     for i, (layer, neuron) in enumerate(zip(net.layers, net.neurons, strict=True)):
-        of_map, trained = _split_params(net, i, params[i])
+        weights, trained = _split_params(net, i, params[i])
         values = neurons.values(neuron, trained, layer.out_shape, dtype)
-        bound.append(Layer(i, layer, of_map, neuron, values))
+        bound.append(Layer(i, layer, weights, neuron, values))
     return tuple(bound)
 
 
@@ -182,8 +182,8 @@ def walk(
     """Pass an input through the layers, from the first to the last. Return the last output, and a list of results.
 
     `each(layer, x, current)` gets a layer, its input and its current. It returns the layer's output and a result for
-    the list. The input is a whole sequence [T, B, *in] or one step [B, *in]. A sequence passes one layer after the
-    other, because a layer never sends a signal to the layers below it.
+    the list. The input is a whole sequence [T, B, *in] or one step [B, *in]. Each layer
+    processes the whole sequence before the next layer starts. No layer sends a signal to the layers below it.
     """
     dtype, results = jax.tree.leaves(params)[0].dtype, []
     for layer in bind(net, params):
@@ -194,7 +194,7 @@ def walk(
 
 
 def output_type(net: Network, params: Any, i: int, engine: Engine) -> Any:
-    """The type of a layer's output: a narrow type if the layer spikes and the layer above prefers that type."""
+    """The type of a layer's output: `layers.spike_type` of the layer above if this layer spikes."""
     dtype = jax.tree.leaves(params)[0].dtype
     if i + 1 == net.depth or not neurons.is_spiking(net.neurons[i]):
         return dtype
@@ -247,22 +247,22 @@ def dense(
 
 
 def _outer_axis(leak: Any) -> Any:
-    """Zeros in place of the entries of a list, because np.ndim fails for arrays of different lengths."""
+    """A list with each entry replaced by zero: np.ndim fails for a list of arrays of different lengths."""
     return [0] * len(leak) if isinstance(leak, tuple | list) else leak
 
 
-# Parameters of a map and of its neurons, in one entry
+# Parameters: each layer has one entry, with the parameters of its map and of its neurons
 
 
-def _join_params(of_map: Any, trained: dict[str, Array]) -> Any:
-    """One entry of the parameters: the fields of the map, then the trained numbers of the neurons, if any."""
+def _join_params(weights: Any, trained: dict[str, Array]) -> Any:
+    """One entry of the parameters: the fields of the map, then the trainable neuron parameters, if any."""
     if not trained:
-        return of_map
+        return weights
     names = tuple(sorted(trained))
-    own = [trained[name] for name in names]
-    if not hasattr(of_map, "_fields"):
-        return _params_type("Layer", ("map", *names))(of_map, *own)
-    return _params_type(f"{type(of_map).__name__}Layer", (*of_map._fields, *names))(*of_map, *own)
+    arrays = [trained[name] for name in names]
+    if not hasattr(weights, "_fields"):
+        return _params_type("Layer", ("map", *names))(weights, *arrays)
+    return _params_type(f"{type(weights).__name__}Layer", (*weights._fields, *names))(*weights, *arrays)
 
 
 def _split_params(net: Network, i: int, entry: Any) -> tuple[Any, dict[str, Array]]:
@@ -271,19 +271,19 @@ def _split_params(net: Network, i: int, entry: Any) -> tuple[Any, dict[str, Arra
     if not names:
         return entry, {}
     values = tuple(entry)
-    of_map = values[: len(values) - len(names)]
-    own = of_map[0] if map_type is None else map_type(*of_map)
-    return own, dict(zip(names, values[len(values) - len(names) :], strict=True))
+    fields = values[: len(values) - len(names)]
+    weights = fields[0] if map_type is None else map_type(*fields)
+    return weights, dict(zip(names, values[len(values) - len(names) :], strict=True))
 
 
-def join_gradients(net: Network, params: Any, i: int, of_map: Any, by_value: dict[str, Array]) -> Any:
-    """The gradient of a layer's entry of the parameters.
+def join_gradients(net: Network, params: Any, i: int, map_grad: Any, by_value: dict[str, Array]) -> Any:
+    """The gradient of a layer's entry of the parameters, given the gradient of its map.
 
-    `by_value` has the derivatives with respect to the values of the neurons, such as λ of each neuron. The parameter
-    may be another number than the value (the logit of λ), and there may be one for all neurons.
+    `by_value` has the derivatives with respect to the values of the neurons, such as λ of each neuron. This converts
+    them to the trained parameters: the logit of λ, one per neuron or one for all neurons.
     """
     if not by_value:
-        return of_map
+        return map_grad
     layer, neuron = net.layers[i], net.neurons[i]
     _, trained = _split_params(net, i, params[i])
     dtype = jax.tree.leaves(params)[0].dtype
@@ -293,7 +293,7 @@ def join_gradients(net: Network, params: Any, i: int, of_map: Any, by_value: dic
         return {name: jnp.broadcast_to(values[name], layer.out_shape) for name in by_value}
 
     _, transpose = jax.vjp(of_each_neuron, trained)
-    return _join_params(of_map, transpose({name: g.astype(dtype) for name, g in by_value.items()})[0])
+    return _join_params(map_grad, transpose({name: g.astype(dtype) for name, g in by_value.items()})[0])
 
 
 @lru_cache(maxsize=1024)
@@ -308,6 +308,9 @@ def _structure(net: Network, i: int) -> tuple[Any, tuple[str, ...]]:
 @lru_cache(maxsize=1024)
 def _params_type(name: str, fields: tuple[str, ...]) -> Any:
     return namedtuple(name, fields)
+
+
+# The leak of the readout, and the outputs of all layers
 
 
 @lru_cache(maxsize=1024)

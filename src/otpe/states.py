@@ -4,7 +4,7 @@ A neuron with k states has a vector of k entries and a matrix of k × k entries.
 or a plain number that all neurons share. With one state, a vector or a matrix is its single entry and not a tuple: the
 traces of a LIF layer are plain arrays.
 
-The plain numbers 0 and 1 are known before anything is computed, so terms with these numbers cost nothing.
+The plain numbers 0 and 1 are known at trace time, so terms with these numbers cost nothing.
 """
 
 from collections.abc import Sequence
@@ -95,11 +95,11 @@ def split(tree: Any) -> tuple[list[Any], Any]:
     leaves, structure = jax.tree.flatten(tree)
     arrays = [leaf for leaf in leaves if not is_number(leaf)]
 
-    def together(arrays: Sequence[Any]) -> Any:
+    def rebuild(arrays: Sequence[Any]) -> Any:
         remaining = iter(arrays)
         return jax.tree.unflatten(structure, [leaf if is_number(leaf) else next(remaining) for leaf in leaves])
 
-    return arrays, together
+    return arrays, rebuild
 
 
 def arrays_only(tree: Any) -> Any:
@@ -132,7 +132,7 @@ class Mixed:
 
 
 def number(a: Any) -> Any:
-    """Convert a numpy number to a Python number, which does not change the type of an array that it multiplies."""
+    """Convert a numpy number to a Python number, which is weakly typed: arrays that it multiplies keep their type."""
     return a.item() if isinstance(a, np.generic) else a
 
 

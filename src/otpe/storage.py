@@ -1,6 +1,6 @@
 """Networks in files: the structure as plain JSON, the parameters as arrays.
 
-A file keeps the classes that are registered: `NAMED` of `otpe.layers`, `otpe.neurons` and `otpe.surrogates`.
+A file can describe a network of registered classes: `NAMED` of `otpe.layers`, `otpe.neurons` and `otpe.surrogates`.
 
     otpe.save("net.safetensors", net, params)
     net, params = otpe.load_network("net.safetensors")

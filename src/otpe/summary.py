@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LINE = 100  # characters
-CAPTION = "Traces: bytes per sample in float32, per input as OTTT keeps them, per weight as OSTL does."
+CAPTION = "Traces: bytes per sample in float32, with one trace per input as in OTTT, or one per weight as in OSTL."
 
 
 def table(net: "Network") -> str:
@@ -54,7 +54,8 @@ def line(net: "Network") -> str:
 
 
 def _kind(layer: Any) -> str:
-    """Return the name of a map without its sizes, such as "conv". A composition has the name of its largest map."""
+    """Return the name of a map without its sizes, such as "conv". A composition gets the name of its part with the most
+    parameters."""
     parts = getattr(layer, "parts", (layer,))
     largest = max(parts, key=parameters) if len(parts) > 1 else parts[0]
     return type(largest).__name__.removesuffix("Layer").lower() or type(largest).__name__
@@ -65,7 +66,7 @@ def _axes(shape: tuple[int, ...]) -> str:
 
 
 def _trained_numbers(layer: Any, neuron: Any) -> int:
-    """Return the size of the trained parameters of the neurons."""
+    """Return how many trained parameters the neurons have."""
     trained = jax.eval_shape(lambda: neurons.trained(neuron, layer.out_shape, jnp.float32))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(trained))
 

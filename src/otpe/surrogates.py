@@ -28,7 +28,7 @@ Surrogate = Callable[[Array], Array]
 
 
 class _Positive:
-    """Raises if a number of the surrogate is not finite and above zero."""
+    """Base class. Raises an error unless every number of the surrogate is finite and above 0."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]

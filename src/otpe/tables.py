@@ -1,4 +1,4 @@
-"""The table: one type for the command line, for files and for the page of a report, and one function per kind of text.
+"""Tables, as plain text for the command line and as CSV for files. `lab/report/page.py` shows them as HTML.
 
 print(as_text(Table(columns=["rule", "accuracy"], rows=[["otpe", 0.93], ["ottt", 0.91]])))
 """

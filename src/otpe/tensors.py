@@ -26,7 +26,7 @@ class NewerFormatError(contents.ContentError):
 
 
 KINDS = {"F": "float", "I": "int", "U": "uint", "C": "complex"}
-OTHERS = {"BOOL": np.bool_, "BF16": ml_dtypes.bfloat16}  # safetensors.numpy writes the latter, but does not read it
+OTHERS = {"BOOL": np.bool_, "BF16": ml_dtypes.bfloat16}  # safetensors.numpy writes bfloat16, but cannot read it
 
 
 def write(path: Path, kind: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:

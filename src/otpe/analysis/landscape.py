@@ -25,7 +25,7 @@ class Plane(NamedTuple):
 
     origin: Any  # θ₀, the initial model
     along: Any  # e₁ = (θ_T − θ₀) / |θ_T − θ₀|
-    across: Any  # e₂, the direction of the part of θ₀ that is orthogonal to e₁; length 1
+    across: Any  # e₂, the part of θ₀ that is orthogonal to e₁, scaled to length 1
     distance: Array  # |θ_T − θ₀|
 
 

@@ -32,7 +32,7 @@ from otpe.layers.linear import (
 from otpe.layers.matrix import Dense, DenseLayer, MaskedLayer, dense, grouped, masked
 from otpe.layers.pooling import FlattenLayer, PoolLayer, avg_pool, flatten, sum_pool
 
-NAMED: dict[str, Any] = {  # each kind of map, as a small example
+NAMED: dict[str, Any] = {  # a small example of each kind of map
     "dense": dense(5).on(4),
     "masked": masked([[True, False, True], [True, True, False], [False, True, False], [True, False, False]]).on(4),
     "conv": conv(3, 3).on((2, 7)),

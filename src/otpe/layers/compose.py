@@ -66,8 +66,8 @@ class Composition(Chains):
         owners = [description(part) for part in self.parts if parameters(part)]
         if len(owners) > 1:
             raise ValueError(
-                f"{self}: {' and '.join(owners)} both have parameters, expected one such map at most: a product of two"
-                " weights is not linear in them. Make two layers of them, with neurons in between."
+                f"{self}: {' and '.join(owners)} both have parameters, expected parameters in one map at most: a"
+                " product of two weights is not linear in them. Make two layers of them, with neurons in between."
             )
 
     @property

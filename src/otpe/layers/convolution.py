@@ -79,7 +79,7 @@ class ConvLayer(Chains):
         return self.in_shape[0] // self.groups * math.prod(self.size) + self.bias
 
     def to_rows(self, x: Array) -> Array:
-        """Return [N, rows, 1, *positions], or [N, rows, channels, *positions] for groups, since their inputs differ."""
+        """Return [N, rows, 1, *positions], or [N, rows, channels, *positions] if groups see different inputs."""
         rows = jnp.moveaxis(self._patches(jnp.moveaxis(x, 0, -1)), (-1, 1, 0), (0, 1, 2))
         if self.groups > 1:
             rows = jnp.repeat(rows, self.channels // self.groups, axis=2)
@@ -107,7 +107,7 @@ class ConvLayer(Chains):
         return seen.reshape(self.groups, -1, *seen.shape[2:])
 
     def _phases(self, x: Array) -> dict[tuple[int, ...], Array]:
-        """Split the inputs by their index modulo the stride, for each axis. On each part the stride is 1."""
+        """Split the inputs by their index modulo the stride, for each axis. Within each part the stride is 1."""
         axes, counts = len(self.stride), [n // s for n, s in zip(x.shape[1:-1], self.stride, strict=True)]
         x = x.reshape(len(x), *chain(*zip(counts, self.stride, strict=True)), x.shape[-1])
         x = jnp.moveaxis(x, range(2, 2 + 2 * axes, 2), range(axes)).reshape(-1, len(x), *counts, x.shape[-1])

@@ -1,13 +1,13 @@
-"""The contract of a layer: a linear map. Its transpose and its weight gradient follow from `apply`.
+"""The contract of a linear map. Its transpose and its weight gradient follow from `apply`.
 
 The current is linear in the input, and linear in the parameters. The bias is a weight from an input that is always 1
 (`one`):
 
     c = x W + one · bias
 
-A layer needs nothing else. No rule depends on the shape of a kernel, so a convolution or a sparse map only needs its
-`apply`. The functions of this module take any number of leading axes, such as time and batch; the method `apply` of a
-layer gets exactly one leading axis.
+A map needs no other methods than those of `LinearMap`. No rule depends on the shape of a kernel, so this also holds for
+a convolution or a sparse map. The functions of this module take any number of leading axes, such as time and batch; the
+method `apply` of a map gets exactly one leading axis.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Params = Any  # whatever pytree the layer's `init` returns
 
 
 class LinearMap(Protocol):
-    """What a layer must have. It is hashable and holds no arrays: parameters are passed to its methods."""
+    """What a map must have. It is hashable and holds no arrays: parameters are passed to its methods."""
 
     @property
     def in_shape(self) -> tuple[int, ...]: ...
@@ -57,7 +57,7 @@ class WeightRows(Protocol):
     def to_rows(self, x: Array) -> Array:
         """Return the input of each weight, with 1 for the bias, for x [batch, *in_shape].
 
-        The shape is one that broadcasts to [batch, rows, *out_shape].
+        The result must broadcast to [batch, rows, *out_shape].
         """
         ...
 
@@ -100,7 +100,7 @@ def apply(layer: LinearMap, params: Params, x: Array, engine: Engine = Engine())
 
 
 def current(layer: Any, params: Params, x: Array, engine: Engine) -> Current:
-    """Return the current over time, in the form that is cheapest to compute."""
+    """Return the current of one step or of all steps, in the form that is cheapest to compute."""
     if x.dtype == products.EXACT and uses_parts(layer, params, engine):
         kernel, bias = layer.to_matrix(params)
         return Current(products.spikes_times(x, kernel, engine.precision), bias)
@@ -122,7 +122,7 @@ def narrow(layer: LinearMap, params: Params, x: Array, engine: Engine, dtype: An
 
 
 def storage_shape(layer: LinearMap, params: Params, dtype: Any, engine: Engine) -> tuple[int, ...]:
-    """Return the shape in which to store inputs for repeated products. Zeros may be added; `gradient` drops them."""
+    """Return the shape in which to store inputs for repeated products, with room for padding that `gradient` drops."""
     if dtype != products.EXACT or not uses_parts(layer, params, engine):
         return layer.in_shape
     return products.aligned(jax.numpy.zeros(layer.in_shape), -1).shape
@@ -164,8 +164,8 @@ def gradient(
 class Collector:
     """Computes Σ x ⊗ κ when κ is produced step by step in a loop.
 
-    `start` gives the initial sum. `step` returns the next sum and what the loop stores of this step. `gradient` takes
-    the last sum and the stored steps.
+    `start` returns the initial sum of κ. `step` returns the next sum, and the form of κ that the loop must store for
+    this step. `gradient` takes the last sum and the stored steps.
     """
 
     layer: Any  # a LinearMap
@@ -204,7 +204,7 @@ def lift(x: Array) -> Array:
 
 
 def unlift(row: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Undo `lift`, also after a linear filter. Returns the inputs [N, *shape] and the input of the bias [N]."""
+    """Return the inputs [N, *shape] and the input of the bias [N] of a row from `lift`, or of a filtered row."""
     return row[:, :-1].reshape(-1, *shape), row[:, -1]
 
 

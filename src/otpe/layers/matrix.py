@@ -114,7 +114,7 @@ class MaskedLayer(Chains):
         at = _weights(self)
         return Dense(kernel[at.inputs, at.outputs], bias)
 
-    # Rows for a trace per weight: as many as the largest number of inputs of a neuron, and a last one for the bias.
+    # Rows for a trace per weight: as many as the largest fan-in of a neuron, and a last one for the bias.
 
     @property
     def rows(self) -> int:
@@ -122,7 +122,7 @@ class MaskedLayer(Chains):
 
     def to_rows(self, x: Array) -> Array:
         at = _weights(self)
-        source = np.full((self.rows, self.n_out), self.n_in + 1)  # unused rows read a zero
+        source = np.full((self.rows, self.n_out), self.n_in + 1)  # unused rows read the zero that is appended below
         source[at.row, at.outputs] = at.inputs
         source[-1] = self.n_in
         x = lift(x)

@@ -4,8 +4,8 @@ A float32 number is the sum of three bfloat16 numbers. A spike, or a count up to
 the product of spikes and a float32 matrix is three products on the matrix units of a GPU, with float32 accumulation.
 This is more exact than a native float32 product, and several times faster.
 
-The parts are columns of one wide matrix, so that it is one product with three sums. One sum for all parts would lose
-the small ones, since these units drop the bits that an accumulator cannot hold.
+The parts are columns of one wide matrix. So there is only one product, but each part has a separate sum. A single sum
+of all parts would lose the small ones, since the matrix units drop the bits that an accumulator cannot hold.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from jax.lax import DotAlgorithmPreset
 from otpe.engine import Engine, Precision
 from otpe.scan import Parts, Stacked
 
-EXACT = jnp.bfloat16  # the type of spikes that marks them as exact; only their products are computed from parts
+EXACT = jnp.bfloat16  # an array of this type holds exact spikes; only products of such arrays are computed from parts
 PARTS: dict[Precision, int] = {"float32": 3, "tf32": 2, "bf16": 1}
 _ALIGNED = 8  # fast loads take 16 bytes: 8 numbers of 16 bits
 

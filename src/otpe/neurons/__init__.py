@@ -18,8 +18,16 @@ A learning rule needs three derivatives, and nothing else:
 | `AdaptiveLIF` | v, a | 1, 0 | g, −βg | [[ρ, λθβg], [(1−r)g, r − (1−r)βg]] |
 | `LeakyIntegrator` | v | 1 | 1 | λ |
 
-The table is for the reset "subtract". With "zero", ρ = λ(1 − s − v g), and −v replaces −θ elsewhere. With "none",
-ρ = λ.
+The table is for the reset "subtract". With "zero", ρ = λ(1 − s − v g), and λθβg becomes λvβg. With "none", ρ = λ, and
+λθβg becomes 0.
+
+Words that the code uses for neurons:
+
+  kept      what `step` returns for `linearise`, which computes A, b and h from it
+  trained   the parameters that an optimizer changes, such as the logit of a leak
+  values    the arrays that a neuron computes with, such as λ of each neuron; made from the trained and fixed parameters
+  causes    how each value acts on the next step: ∂z_t/∂value = e x, with an array x and a vector e of k plain numbers
+  poles     the states that filter a current on its way to the output: one leaky sum each
 
 `models.py` defines these four neurons. `contract.py` says what a neuron of your own needs. `leaks.py` defines leaks
 that differ from neuron to neuron.
@@ -54,7 +62,7 @@ from otpe.neurons.contract import (
 from otpe.neurons.leaks import PerNeuron, Uniform
 from otpe.neurons.models import LIF, AdaptiveLIF, CubaLIF, LeakyIntegrator, Reset
 
-NAMED: dict[str, Any] = {  # each needs only one number, its leak, to be built: `CubaLIF(0.9)`
+NAMED: dict[str, Any] = {  # each can be built from its leak alone: `CubaLIF(0.9)`
     "lif": LIF,
     "cuba": CubaLIF,
     "adaptive": AdaptiveLIF,

@@ -4,13 +4,13 @@ A neuron of your own is a frozen dataclass with three methods:
 
     start(shape, dtype) -> state                     the state before the first step: any arrays
     step(state, current) -> (state, output, kept)    `otpe.spike(surrogate, d)` is H(d), and JAX can differentiate it
-    linearise(kept) -> (A, b, h)                     takes the third output of `step`; returns tuples if k > 1
+    linearise(kept) -> (A, b, h)                     from the third output of `step`; A, b and h are tuples if k > 1
 
 All arithmetic is elementwise: neurons do not see each other. `otpe.testing.check_neuron` compares `linearise` with
 `step`. The class may also define:
 
     spiking = True           the output is 0 or 1 at every step
-    poles = (0, 1)           see `poles`; computed from A without spikes if missing
+    poles = (0, 1)           the states that filter the current, see `poles`; computed from leaks() if missing
     leaks() -> A             A without spikes; computed from `step` if missing
     init, values, with_values, causes     for trained parameters, see `trained`
 """
@@ -85,7 +85,10 @@ def trained(neuron: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]
 
 
 def values(neuron: Any, trained: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
-    """Return the arrays of a population. A compiled program takes them as arguments, not as constants."""
+    """Return the arrays that a population computes with, such as trained leaks or one leak per neuron.
+
+    A compiled program takes them as arguments, not as constants.
+    """
     return neuron.values(trained, shape, dtype) if hasattr(neuron, "values") else {}
 
 
@@ -104,7 +107,7 @@ def bind(neuron: Any, values: dict[str, Any]) -> Any:
 
 
 def initial_state(neuron: Any, batch: int | None, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return the state before the first step. With batch None, the arrays may be small ones that broadcast."""
+    """Return the state before the first step. With batch None, its arrays may be smaller and broadcast."""
     small = () if issubclass(type(neuron), Leaky) else (1, *shape)
     return neuron.start(small if batch is None else (batch, *shape), dtype)
 
@@ -144,19 +147,19 @@ def arrays_in_h(neuron: Any) -> int:
 
 
 def cause_vectors(neuron: Any) -> dict[str, Vector]:
-    """Return e of `trained` for each trained parameter: the states that it changes."""
+    """Return for each trained parameter the vector e that `trained` defines: how it enters the states."""
     return _properties(neuron).cause_vectors
 
 
 def cause_inputs(neuron: Any, state: Any, trained: Any) -> dict[str, Array]:
-    """Return x of `trained` for each of these trained parameters. The neuron is bound, and in this state."""
+    """Return for each of these parameters the array x that `trained` defines, for a bound neuron in this state."""
     return {name: x for name, (x, _) in neuron.causes(state).items() if name in trained} if trained else {}
 
 
 def poles(neuron: Any) -> tuple[int, ...]:
-    """Return the states that a current passes on its way to the output, in this order, the membrane last.
+    """Return the indices of the states that filter a current on its way to the output, in order, the membrane last.
 
-    Each is a leaky sum with the leak A⁰[i][i].
+    State i is a leaky sum with the leak A⁰[i][i].
     """
     return _properties(neuron).poles
 
@@ -164,7 +167,7 @@ def poles(neuron: Any) -> tuple[int, ...]:
 def leak_matrix(neuron: Any, values: dict[str, Array] | None, shape: tuple[int, ...]) -> Matrix:
     """Return A⁰: A without spikes, for the layer as a whole. Leaks that differ in a layer are replaced by their mean.
 
-    `values` is the output of the function `values`. None stands for the values before any training.
+    `values` are the arrays from the function `values`, or None for those before any training.
     """
     k = state_count(neuron)
     if isinstance(neuron, Leaky):
@@ -196,7 +199,7 @@ def _initial_values(neuron: Any, shape: tuple[int, ...]) -> dict[str, Array]:
 
 
 class _Properties(NamedTuple):
-    """What the functions above return for a neuron."""
+    """Properties of a neuron, which functions above return one by one."""
 
     state_count: int
     poles: tuple[int, ...]

@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 class Leaky:
-    """Base of otpe's neurons: leaks that may be arrays and may be trained."""
+    """Base of otpe's neurons. A leak may be one number or an array, fixed or trained."""
 
     LEAKS: ClassVar[tuple[str, ...]] = ("leak",)
     spiking: ClassVar[bool] = True

@@ -8,7 +8,7 @@
     whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     top stage first, its input is q_t h̄_t
                       y_t = y⁽¹⁾_t + A⁰_tᵀ y_{t+1},   κ_t = b · y_t
 
-`order` and `stage_leak` are as in `otpe`. With the "mean-reset" leak, the layer's own filter uses that leak too. Order
+`order` and `stage_leak` are as in `otpe`. With the "mean-reset" leak, â also uses the mean survival of its layer. Order
 1 with the plain leak is the paper's Approx OTPE. Order "depth" with the mean-reset leak is approx-deep-otpe.
 
 Dropped    all that OTPE drops, and the changes of a neuron's reset and surrogate derivative from step to step.

@@ -40,7 +40,7 @@ def stepper(
         change gradients. Ignored by rules with a trace per input.
       batch: the batch size for which "auto" chooses.
       steps: the maximum number of steps in a sequence. Factored traces remember that many. None is an endless stream:
-        factored traces remember an input until its share is below rounding.
+        factored traces remember an input until its contribution is smaller than rounding errors.
       narrow: whether the inputs are whole numbers up to 255, such as spikes or spike counts. Then a GPU can store them
         in fewer bytes and multiply them faster.
       loss, precision, backend: as in `otpe.gradients`.
@@ -71,9 +71,11 @@ def stepper(
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
-    """The number of steps after which an input no longer matters: K^(order + 1) λ^K is below rounding.
+    """K, the number of steps after which an input no longer matters: K^n λ^K < ε/4, with the float32 precision ε.
 
-    λ is the largest leak that the input meets, before any training. This assumes that survival is at most λ, which is
+    n is the number of leaky sums that the input passes, in this layer and in the stages above that its rule filters by.
+
+    λ is the largest leak of these sums before any training. This assumes that survival is at most λ, which is
     not true for a surrogate with θ g > 2.
     """
     leaks = stages.largest_leaks(net)

@@ -9,13 +9,13 @@
     whole sequence:   y⁽ᵏ⁾_t = y⁽ᵏ⁺¹⁾_t + a⁽ᵏ⁾_t y⁽ᵏ⁾_{t+1}     top stage first, its input is q_t
                       y_t = h_t y⁽¹⁾_t + A_tᵀ y_{t+1},   κ_t = b · y_t
 
-`order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. `order` "depth" gives a layer one filter
-per leaky stage between its spikes and the loss. The "mean-reset" leak a_t = mean_j ρ_t includes the mean effect of a
-stage's resets. Order "depth" with the mean-reset leak is deep-otpe. The leaky readout of the F- rules is also a stage,
-the last one, and its leak is always plain.
+`order` 1 with the "plain" leak a = λ of the layer above is the paper's OTPE. With `order` "depth", every leaky stage
+between a layer's spikes and the loss adds a leaky sum. The "mean-reset" leak a_t = mean_j ρ_t includes the mean effect
+of a stage's resets. Order "depth" with the mean-reset leak is deep-otpe. The leaky readout of the F- rules is also a
+stage, the last one, and its leak is always plain.
 
-Dropped    the resets of the layers above (with "mean-reset": all but their mean), and which neuron above was reset; at
-           order 1, also every leaky stage after the nearest one.
+Dropped    the resets of the layers above. With "mean-reset", only their differences from neuron to neuron: their mean
+           over a layer is used. At order 1, also every leaky stage after the nearest one.
 Exact when there is one hidden layer and the output's reset is detached from the gradient; or at every depth for order
            "depth" with a constant surrogate and no reset; or T = 1; or λ = 0.
 Cost       (1 + order) · n_in · n_out per sample per step; whole sequence O(T n) and one matrix product.

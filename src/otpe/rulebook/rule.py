@@ -77,10 +77,22 @@ class StepDerivatives(NamedTuple):
 
 
 class Decays(NamedTuple):
-    """Decay factors over one step: from t−1 to t for `advance`, from t to t+1 for `backward`."""
+    """Decay factors over one step: from t−1 to t for `advance`, from t to t+1 for `backward`.
 
-    A: Matrix  # of each neuron [B, n] each; None in the per-step form of rules with a trace per input
-    leaks: Matrix  # A⁰ of the layer; None if a rule has a trace per weight and a "mean-reset" leak
+    For the weights of a layer, fields that its rule must not use are None:
+
+    | trace    | stage_leak   | A    | leaks                                  |
+    |----------|--------------|------|----------------------------------------|
+    | "weight" | "plain"      | A    | A⁰                                     |
+    | "weight" | "mean-reset" | A    | None                                   |
+    | "input"  | "plain"      | None | A⁰                                     |
+    | "input"  | "mean-reset" | None | A⁰ with the mean survival of the layer |
+
+    The traces of trained neuron parameters are one per neuron, so for them A is never None.
+    """
+
+    A: Matrix  # of each neuron [B, n] each
+    leaks: Matrix  # of the layer as a whole
     stages: tuple[Decay, ...]  # of the leaky stages above, nearest first
     b: Vector = 1.0  # how an input enters the states
 
@@ -147,8 +159,8 @@ class PerStep(Protocol):
 
     @property
     def order(self) -> Order:
-        """How many leaky stages above the layer filter the traces. "depth": all of them. "readout": only the leaky
-        readout, and only in the output layer; for rules that send everything else down exactly."""
+        """How many leaky stages above the layer filter the traces. "depth": all of them. "readout": in the output layer
+        the leaky readout, in other layers none. This is for rules that send the exact signal down, such as BPTT."""
         ...
 
     @property
@@ -164,8 +176,8 @@ class PerStep(Protocol):
     def init(self, row: Vector, stages: int) -> Rows:
         """The traces before the first step.
 
-        `row` is a vector of zeros, and `scalar(row)` one entry of it. `stages` is the number of leaky sums that
-        `order` gives for this layer.
+        `row` is a blank trace: a vector of zeros. `scalar(row)` is a blank trace with one number instead of k.
+        `stages` is the number of leaky sums above: one per pole of each stage that `order` selects.
         """
         ...
 
@@ -192,7 +204,7 @@ class WholeSequence(Protocol):
     def averages(self) -> Averages: ...
 
     def start(self, neuron: Vector, stages: int) -> tuple[Any, ...]:
-        """The filters after the last step. `neuron` is a vector of zeros, and `scalar(neuron)` one entry of it."""
+        """The filters after the last step. `neuron` and `stages` are like `row` and `stages` in `init`."""
         ...
 
     def backward(
@@ -261,7 +273,7 @@ class StepForm(Protocol):
 
 
 def check_step(form: StepForm, net: Any, params: Any, state: Any, x: ArrayLike) -> Array:
-    """The spikes of one step as an array. Raises if this form did not make the state for these parameters."""
+    """The spikes of one step as an array. Raises ValueError if the state does not fit the form and the parameters."""
     batch = next((leaf.shape[0] for leaf in jax.tree.leaves(state) if np.ndim(leaf)), 1)
     dtype = jax.tree.leaves(params)[0].dtype
     fix = f"what init(batch, {str(dtype)!r}) of this stepper, or its last advance, returned"

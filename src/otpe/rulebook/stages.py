@@ -37,15 +37,15 @@ class Average(NamedTuple):
         return Average(total[0], weight[0]) if one else Average(total, weight)
 
     def mean(self, h: Vector, poles: int) -> Vector:
-        """h̄. An entry that is a plain number in h is the same number in h̄."""
+        """h̄, where an entry of h that is a plain number stays the same number."""
         total, weight = (self.total, self.weight) if poles == 1 else (self.total[-1], self.weight[-1])
         share = 1 / weight  # one division instead of one per neuron
-        _, together = states.split(h)
-        return together([part * share for part in states.entries(total)])
+        _, rebuild = states.split(h)
+        return rebuild([part * share for part in states.entries(total)])
 
     @staticmethod
     def blank(h: int, poles: int, neuron: Array, weight: Array) -> "Average":
-        """The state before the first step, for a vector h with `h` arrays and for `poles` poles."""
+        """The state before the first step. `h` is the number of arrays in the vector h, `poles` the number of poles."""
         total = states.packed([neuron] * h)
         return Average(total, weight) if poles == 1 else Average((total,) * poles, (weight,) * poles)
 
@@ -115,7 +115,7 @@ def blank_average(net: Network, rule: Rule, layer: int, neuron: Array, weight: A
     return Average.blank(neurons.arrays_in_h(net.neurons[layer]), _poles(net, nearest), neuron, weight)
 
 
-# Decays
+# What a layer's rule gets: derivatives, decays and blank traces
 
 
 def has_input_traces(local: Any) -> bool:
@@ -140,7 +140,7 @@ def mean_survival(net: Network, layer: int, A: Matrix) -> Array:
 
 
 def per_sample(mean: Array | None, rank: int) -> Array | None:
-    """Reshape one number per sample [..., B], so that it broadcasts to `rank` more axes."""
+    """Add `rank` axes of length 1 to numbers per sample [..., B], so that they broadcast to numbers per neuron."""
     return None if mean is None else mean.reshape(*mean.shape, *(1,) * rank)
 
 
@@ -150,8 +150,8 @@ def rule_inputs(
 ) -> tuple[StepDerivatives, Decays]:  # fmt: skip
     """The derivatives and decays that a layer's rule gets for one step.
 
-    `means` has the mean survival of each layer that needs it, shaped by `per_sample`. The decays are for the step that
-    follows the step of `derivatives`, `leaks` and `means`.
+    `means` has the mean survival of each layer that needs it, shaped by `per_sample`. The decays lead from the step
+    of `derivatives`, `leaks` and `means` to the step after it.
     """
     local = rule.at(layer, net.depth)
     plain = local.stage_leak == "plain"
@@ -161,12 +161,12 @@ def rule_inputs(
         mean = None if plain or stage == net.depth else means[stage]
         return poles if mean is None else (*poles[:-1], mean)
 
-    own: Any = leaks[layer]
+    layer_leaks: Any = leaks[layer]
     if not plain:
-        own = _with_mean(net, layer, own, means[layer]) if has_input_traces(local) else None
+        layer_leaks = _with_mean(net, layer, layer_leaks, means[layer]) if has_input_traces(local) else None
     stages = tuple(decay for stage in above(net, rule, layer) for decay in stage_decays(stage))
     now = StepDerivatives(derivatives.h, derivatives.h if h̄ is None else h̄, derivatives.b)
-    return now, Decays(A=derivatives.A, leaks=own, stages=stages, b=derivatives.b)
+    return now, Decays(A=derivatives.A, leaks=layer_leaks, stages=stages, b=derivatives.b)
 
 
 def for_input_traces(net: Network, layer: int, now: StepDerivatives, decay: Decays) -> tuple[StepDerivatives, Decays]:

@@ -34,9 +34,9 @@ class LayerState(NamedTuple):
     neurons: Any  # their state; for LIF the membrane after the reset [B, n]
     kept: TraceState  # the traces of the rule, see traces.py
     average: Average | None  # of h
-    A: Any  # the arrays of A of the last step                  [B, n] each
+    A: Any  # A of the last step, None for plain numbers        [B, n] each
     mean: Array | None  # mean survival of the layer                        [B]
-    causes: dict[str, Any]  # traces of trained numbers of the neurons
+    causes: dict[str, Any]  # traces of the trained neuron parameters
 
 
 class State(NamedTuple):
@@ -53,7 +53,7 @@ class Info(NamedTuple):
 
     @property
     def now(self) -> tuple[StepDerivatives, ...]:
-        """h_t and h̄_t of every layer, from which g_t and ḡ_t follow."""
+        """The derivatives of every layer at this step: h, h̄, g and ḡ."""
         return tuple(step.tree.now for step in self.steps)
 
 
@@ -76,8 +76,8 @@ class Stepper:
         x = jax.ShapeDtypeStruct((batch, *self.net.in_shape), dtype)
         info = jax.eval_shape(lambda p, s, x: self._run(p, s, x)[1], params, blank, x)
         maps, with_traces = map_params(self.net, params), []
-        for layer, of_layer, step, p in zip(blank.layers, self.traces, info.steps, maps, strict=True):
-            kept, causes = of_layer.blank(p, step.tree), traces.blank_causes(of_layer.place, step.tree)
+        for layer, storage, step, p in zip(blank.layers, self.traces, info.steps, maps, strict=True):
+            kept, causes = storage.blank(p, step.tree), traces.blank_causes(storage.place, step.tree)
             with_traces.append(layer._replace(kept=kept, causes=causes))
         # Arrays that are the same object could not be donated, so each is copied.
         return jax.tree.map(jnp.copy, blank._replace(layers=tuple(with_traces)))
@@ -92,7 +92,7 @@ class Stepper:
         """Feed one time step of spikes [B, *in]: updates neurons, traces and averages. Needs no label."""
         params = check.params(self.net, params)
         state, info = self._run(params, state, check_step(self, self.net, params, state, x))
-        after = [of.advance(layer.kept, step) for of, layer, step in self._each(state, info)]
+        after = [storage.advance(layer.kept, step) for storage, layer, step in self._each(state, info)]
         return self._with_traces(self._advance_causes(state, info), after), info
 
     def emit(
@@ -103,7 +103,7 @@ class Stepper:
         target = check.targets(self.net, self.loss, labels, info.logits.shape[0])
         loss, signals = self._signals(params, info, target, weight)
         each = zip(self._each(state, info), map_params(self.net, params), signals, strict=True)
-        grads = [of.emit(layer.kept, p, q, step) for (of, layer, step), p, q in each]
+        grads = [storage.emit(layer.kept, p, q, step) for (storage, layer, step), p, q in each]
         return loss, self._with_causes(params, state, info, signals, grads)
 
     def learn(
@@ -115,7 +115,7 @@ class Stepper:
         target = check.targets(self.net, self.loss, labels, info.logits.shape[0])
         loss, signals = self._signals(params, info, target, weight)
         each = zip(self._each(state, info), map_params(self.net, params), signals, strict=True)
-        learned = [of.learn(layer.kept, p, q, step) for (of, layer, step), p, q in each]
+        learned = [storage.learn(layer.kept, p, q, step) for (storage, layer, step), p, q in each]
         state = self._with_traces(self._advance_causes(state, info), [after for after, _ in learned])
         return state, info, loss, self._with_causes(params, state, info, signals, [grads for _, grads in learned])
 
@@ -125,7 +125,7 @@ class Stepper:
         return any(isinstance(t, FactoredTraces) for t in self.traces)
 
     def remembering(self, steps: int) -> "Stepper":
-        """The same stepper for a sequence of at most `steps` steps from the start. It never drops a step."""
+        """The same stepper for a sequence of at most `steps` steps, all of which it remembers."""
         traces = (replace(t, window=steps, endless=False) if isinstance(t, FactoredTraces) else t for t in self.traces)
         return replace(self, traces=tuple(traces))
 
@@ -135,7 +135,7 @@ class Stepper:
         return self._with_traces(state, [t.widen(old) if isinstance(t, FactoredTraces) else old for t, old in pairs])
 
     def _each(self, state: State, info: Info) -> Any:
-        """For each layer: its traces, its state and its step."""
+        """For each layer: the storage of its traces, its state and its step."""
         return zip(self.traces, state.layers, (step.tree for step in info.steps), strict=True)
 
     def _with_traces(self, state: State, after: list[TraceState]) -> State:
@@ -144,17 +144,17 @@ class Stepper:
 
     def _advance_causes(self, state: State, info: Info) -> State:
         after = (
-            layer._replace(causes=traces.advance_causes(of.place, layer.causes, step))
-            for of, layer, step in self._each(state, info)
+            layer._replace(causes=traces.advance_causes(storage.place, layer.causes, step))
+            for storage, layer, step in self._each(state, info)
         )
         return state._replace(layers=tuple(after))
 
     def _with_causes(self, params: Any, state: State, info: Info, signals: list[Array], grads: list[Any]) -> Any:
-        """The gradients of the maps, joined with the gradients of the neurons' trained numbers."""
+        """The gradients of the maps, joined with the gradients of the trained neuron parameters."""
         joined = []
-        for (of, layer, step), q, of_map in zip(self._each(state, info), signals, grads, strict=True):
-            own = traces.emit_causes(of.place, layer.causes, q, step)
-            joined.append(join_gradients(self.net, params, of.place.number, of_map, own))
+        for (storage, layer, step), q, map_grad in zip(self._each(state, info), signals, grads, strict=True):
+            by_value = traces.emit_causes(storage.place, layer.causes, q, step)
+            joined.append(join_gradients(self.net, params, storage.place.number, map_grad, by_value))
         return tuple(joined)
 
     def _readout(self, batch: int, dtype: Any) -> Array | None:
@@ -207,7 +207,7 @@ class Stepper:
             nearest = stages.average_leaks(net, rule, i, leaks)
             average = average.advance(derivatives.h, nearest)
             h̄ = average.mean(derivatives.h, len(nearest))
-        # The traces decay from the last step to this one, with the A of the last step.
+        # The decay from the last step to this one depends on A of the last step.
         last_A = derivatives.A if state.A is None else states.numbers_from(derivatives.A, state.A)
         per_sample = [stages.per_sample(mean, rank) for mean in means]
         now, decay = stages.rule_inputs(net, rule, i, derivatives._replace(A=last_A), h̄, leaks, per_sample)

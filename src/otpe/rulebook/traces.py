@@ -1,11 +1,11 @@
 """Storage of the traces of the per-step form. A rule contains each equation once and works with every storage here.
 
 The traces of all rules are linear in the past inputs, and rules combine them elementwise with numbers per neuron or per
-sample. Traces can therefore have one more axis, whose meaning depends on the storage:
+sample. So a trace can have an additional axis, such as one for the inputs of a neuron. The storages differ in it:
 
 InputTraces      [B, inputs + 1]     one number per input, for rules whose traces all neurons share
 WeightTraces     [B, rows, *out]     one number per weight: one row per input
-FactoredTraces   none                the last K inputs and the values that neurons keep; the traces are computed from
+FactoredTraces   none                the last K inputs and the numbers for `linearise`; the traces are computed from
                                      them, exactly while t ≤ K
 
 The bias is one more input that is always 1. A neuron with k states has k traces per input or weight. Each class has
@@ -40,11 +40,11 @@ class LayerStep(NamedTuple):
     """Inputs and results of one layer at step t. The first axis of all arrays is the sample."""
 
     x: Array  # input of the layer                                [B, *in]
-    kept: Any  # what the neurons keep for `linearise`            [B, *out] each
+    kept: Any  # what `step` returns for `linearise`              [B, *out] each
     now: StepDerivatives
     decay: Decays  # of the traces, from t−1 to t
-    values: dict[str, Array]  # trained numbers of the neurons
-    causes: dict[str, Array]  # effect of these numbers on this step  [B, *out]
+    values: dict[str, Array]  # of the trained neuron parameters
+    causes: dict[str, Array]  # x of each of these parameters         [B, *out]
 
 
 class Place(NamedTuple):
@@ -151,11 +151,11 @@ class WeightTraces:
     def learn(self, state: TraceState, params: Any, q: Array, step: LayerStep) -> tuple[TraceState, Any]:
         """`advance` and `emit`, one sample after another: each trace is read once and written once."""
         local, layer, backend = self.place.local, self.place.map, self.place.engine.backend
-        arrays, together = states.split((step.now, step.decay))
+        arrays, rebuild = states.split((step.now, step.decay))
 
         def one_sample(_: None, dw: Array, rows: Rows, sample: Any) -> tuple[Array, Rows, None]:
             x, q, arrays = sample
-            now, decay = together(arrays)
+            now, decay = rebuild(arrays)
             rows = local.advance(rows, x, now, decay)
             out = local.emit(rows, q, now)
             return dw + states.dot(out.row, out.post), rows, None
@@ -179,10 +179,10 @@ class History(NamedTuple):
     """The last K steps of a layer, in a ring buffer."""
 
     inputs: Array  # x                                                [K, B, *in]
-    kept: Any  # what the neurons keep, to compute h and A        [K, B, *out] each
-    h̄: Any  # if the rule uses averages for its own weights    [K, B, *out] each
+    kept: Any  # what `linearise` needs to compute h and A        [K, B, *out] each
+    h̄: Any  # None if the gradient of the weights needs no h̄    [K, B, *out] each
     decays: list[Array]  # of whole stages, if they are not constant        [K, B, 1…]
-    values: dict[str, Array]  # trained numbers of the neurons                   [K, …]
+    values: dict[str, Array]  # of the trained neuron parameters                 [K, …]
     slot: Array  # where the next step is written; K means slot 0    []
     seen: Array  # number of valid steps, at most K                 []
 
@@ -191,7 +191,7 @@ class History(NamedTuple):
 class FactoredTraces:
     """R̂_t = Σ_τ x_τ ⊗ C_{t,τ}: stores the factors of the traces instead of the traces.
 
-    C_{t,τ} q_t is the rule's own whole-sequence form, run backwards from step t. Its only signal is q_t.
+    C_{t,τ} q_t is κ_τ of the rule's whole-sequence form, run backwards from step t with q_t as the only signal.
     """
 
     place: Place
@@ -237,7 +237,7 @@ class FactoredTraces:
             return jax.tree.map(one, history, value)
 
         padding = [(0, full - size) for full, size in zip(memory.inputs.shape[1:], step.x.shape, strict=True)]
-        # `step.decay` leads from the last step to this one, so it is stored with the last step.
+        # `step.decay` is the decay from the last step to this one. It is stored in the slot of the last step.
         return TraceState((), History(
             inputs=write(memory.inputs, jnp.pad(step.x, padding), slot),
             kept=write(memory.kept, step.kept, slot),
@@ -250,7 +250,7 @@ class FactoredTraces:
 
     def emit(self, state: TraceState, params: Any, q: Array, step: LayerStep) -> Any:
         place, local, index = self.place, self.place.local, jnp.arange(self.window)
-        history, (_, together) = state.memory, self._decays(step)
+        history, (_, rebuild) = state.memory, self._decays(step)
         newest, valid = history.slot - 1, None
         if self.endless:  # put the steps in order of time, the newest last, and mask the slots before the first step
             arrays = history._replace(slot=None, seen=None)
@@ -265,7 +265,7 @@ class FactoredTraces:
             derivatives = neurons.derivatives(neurons.bind(place.neuron, fixed_values | trained), kept)
             h̄ = derivatives.h if h̄ is None else states.numbers_from(derivatives.h, h̄)
             now = StepDerivatives(derivatives.h, h̄, derivatives.b)
-            decay = together(arrays)._replace(A=derivatives.A, b=derivatives.b)
+            decay = rebuild(arrays)._replace(A=derivatives.A, b=derivatives.b)
             filters, κ, _ = local.backward(filters, jnp.where(is_newest, q, 0), now, decay)
             collected, share = collect.step(collected, κ if valid is None else jnp.where(valid, κ, 0))
             return (filters, collected), share
@@ -301,18 +301,18 @@ class FactoredTraces:
 Traces = NoTraces | InputTraces | WeightTraces | FactoredTraces
 
 
-# Trained numbers of the neurons. Each is a weight from the neuron's own past, with one trace per neuron
+# Trained neuron parameters. Each acts like a weight whose input x is a past state of the neuron: one trace per neuron
 
 
 def blank_causes(place: Place, step: LayerStep) -> dict[str, Rows]:
-    """The traces of the trained numbers before the first step."""
+    """The traces of the trained neuron parameters before the first step."""
     blank = jnp.zeros((step.x.shape[0], *place.map.out_shape), step.x.dtype)
     rest = states.packed([blank] * neurons.state_count(place.neuron))
     return {name: place.local.init(rest, place.filter_count) for name in step.causes}
 
 
 def advance_causes(place: Place, rows: dict[str, Rows], step: LayerStep) -> dict[str, Rows]:
-    """The traces of the trained numbers after this step."""
+    """The traces of the trained neuron parameters after this step."""
     entering = neurons.cause_vectors(place.neuron)
     return {
         name: place.local.advance(rows[name], cause, step.now, step.decay._replace(b=entering[name]))
@@ -321,7 +321,7 @@ def advance_causes(place: Place, rows: dict[str, Rows], step: LayerStep) -> dict
 
 
 def emit_causes(place: Place, rows: dict[str, Rows], q: Array, step: LayerStep) -> dict[str, Array]:
-    """The derivative of the loss with respect to the value of each trained number, one per neuron."""
+    """The derivative of the loss with respect to the value of each trained neuron parameter, for each neuron."""
     grads = {}
     for name in rows:
         out = place.local.emit(rows[name], q, step.now)
@@ -335,7 +335,7 @@ def _beside_rows(tree: Any) -> Any:
 
 
 def _groups(batch: int, lanes: int) -> int:
-    """The number of groups of samples that gives a GPU work for all its threads, also in a small layer."""
+    """The number of groups of samples: enough to occupy all threads of a GPU, even in a small layer."""
     groups = 1
     while batch % (2 * groups) == 0 and groups * lanes < THREADS:
         groups *= 2

@@ -5,10 +5,10 @@ Backwards, another recurrence turns the signal q into κ and m. Then Σ_t x_t �
 signal of the layer below, is another. No array has the size n_in · n_out · T.
 
 A sequence may be cut into chunks. This does not change the gradient. The first pass runs the chunks forwards. The
-second pass runs them from the last to the first, and each chunk passes its filters to the one before it. For a long
-sequence the first pass stores only the state at the start of each chunk, and the second pass repeats the forward pass
-of each chunk: memory is that of one chunk. For a short sequence the first pass stores the record of each layer.
-Currents and signals are then only as long as a chunk and stay in a CPU's caches.
+second pass runs them from the last to the first, and each chunk passes its filters to the one before it. There are
+two ways. For a long sequence, to save memory, the first pass stores only the state at the start of each chunk, and the
+second pass repeats the forward pass of each chunk. For a short sequence, to save time, the first pass stores the record
+of each layer. Chunks still help a CPU: currents and signals are as short as a chunk and fit into its caches.
 """
 
 from typing import Any, NamedTuple
@@ -30,10 +30,10 @@ class Record(NamedTuple):
     """What one layer did over a chunk."""
 
     output: Array  # s_t                                       [T, B, *out]
-    kept: Any  # what its neurons keep for `linearise`     [T, B, *out] each
-    h̄: Any  # if the rule uses averages                    [T, B, *out] each
+    kept: Any  # what `step` returns for `linearise`       [T, B, *out] each
+    h̄: Any  # None if the rule uses no averages            [T, B, *out] each
     mean: Array | None  # mean_j ρ_t, if a rule needs it            [T, B]
-    causes: dict[str, Array]  # of trained numbers of the neurons         [T, B, *out]
+    causes: dict[str, Array]  # x of each trained neuron parameter        [T, B, *out]
 
 
 class State(NamedTuple):
@@ -47,7 +47,7 @@ class Filters(NamedTuple):
     """The filters of a rule in one layer. They run backwards in time."""
 
     weights: Any
-    neurons: Any  # for trained numbers of the neurons; None if the filters of the weights serve both
+    neurons: Any  # for the trained neuron parameters; None if `weights` is used for both
 
 
 class ForwardRecord(NamedTuple):
@@ -140,7 +140,7 @@ def _cut(sequence: Array, chunk: int) -> Array:
 def _backward(
     task: Task, forward: ForwardRecord, filters: list[Filters], x: Array, target: Array, weight: Array | None
 ) -> tuple[list[Filters], tuple[Array, tuple[Any, ...]]]:
-    """The backward pass of a chunk: the filters before it, and its share of the loss and the gradient."""
+    """Run the backward pass. Return the filters for the chunk before, and this chunk's share of loss and gradient."""
     net, loss_function, share = task.net, task.plan.loss, x.shape[0] / task.steps
     loss, q = losses.value_and_signal(loss_function, forward.logits, target, weight)
     if weight is None:
@@ -165,7 +165,7 @@ def _backward(
 
 
 def _initial_state(task: Task, batch: int | None = None) -> State:
-    """The state before the first step: arrays for a batch, or without `batch` scalars that broadcast to them."""
+    """The state before the first step: arrays for a batch, or scalars that broadcast if `batch` is None."""
     states_and_averages, weight = [], jnp.zeros((), task.dtype)
     for layer in task.layers:
         start = neurons.initial_state(layer.unbound_neuron, batch, layer.shape, task.dtype)
@@ -183,10 +183,10 @@ def _initial_filters(task: Task, batch: int | None = None) -> list[Filters]:
         net, i, blank = task.net, layer.number, _blank(task, layer.shape, batch)
         local, count = task.rule.at(i, net.depth), stages.filter_count(net, task.rule, i)
         weights = local.start(stages.blank_trace(net, task.rule, i, blank), count)
-        own = None
+        for_neurons = None
         if neurons.cause_vectors(layer.unbound_neuron) and stages.has_input_traces(local):
-            own = local.start(states.packed([blank] * neurons.state_count(layer.unbound_neuron)), count)
-        filters.append(Filters(weights, own))
+            for_neurons = local.start(states.packed([blank] * neurons.state_count(layer.unbound_neuron)), count)
+        filters.append(Filters(weights, for_neurons))
     return filters
 
 
@@ -218,8 +218,8 @@ def _forward(task: Task, state: State, x: Array) -> ForwardRecord:
 def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, current: Current) -> tuple[Record, Any]:
     """The record of one layer over a chunk, and its state after it."""
     net, rule, i = task.net, task.rule, layer.number
-    own_leaks, dtype = stages.average_leaks(net, rule, i, leaks), output_type(net, task.params, i, task.engine)
-    arrays, together = states.split(own_leaks)
+    average_leaks, dtype = stages.average_leaks(net, rule, i, leaks), output_type(net, task.params, i, task.engine)
+    arrays, rebuild = states.split(average_leaks)
     trained = neurons.cause_vectors(layer.unbound_neuron)
 
     def fire(fixed: Any, carry: Any, terms: Any) -> Any:
@@ -230,8 +230,8 @@ def _forward_layer(task: Task, layer: Layer, leaks: list[Any], state: Any, curre
         h̄ = None
         if average is not None:
             h = neurons.derivatives(neuron, kept).h
-            average = average.advance(h, together(arrays))
-            h̄ = states.arrays_only(average.mean(h, len(own_leaks)))
+            average = average.advance(h, rebuild(arrays))
+            h̄ = states.arrays_only(average.mean(h, len(average_leaks)))
         return (state, average), (output.astype(dtype), kept, h̄, causes)
 
     fixed = (current.bias, layer.values, arrays)
@@ -249,26 +249,26 @@ def _backward_layer(
     net, rule, i, record = task.net, task.rule, layer.number, records[layer.number]
     local, shared = rule.at(i, net.depth), stages.has_input_traces(rule.at(i, net.depth))
     collect = layers.Collector(layer.map, layer.params, x, task.engine)
-    arrays, together = states.split(task.leaks)
+    arrays, rebuild = states.split(task.leaks)
 
     def backward(fixed: Any, carry: Any, inputs: Any) -> Any:
         (values, arrays), (filters, collected, totals) = fixed, carry
         q, kept, h̄, means, causes = inputs
         derivatives = neurons.derivatives(neurons.bind(layer.unbound_neuron, values), kept)
         h̄ = None if h̄ is None else states.numbers_from(derivatives.h, h̄)
-        now, decay = stages.rule_inputs(net, rule, i, derivatives, h̄, together(arrays), means)
+        now, decay = stages.rule_inputs(net, rule, i, derivatives, h̄, rebuild(arrays), means)
         for_weights = stages.for_input_traces(net, i, now, decay) if shared else (now, decay)
         after, κ, m = local.backward(filters.weights, q, *for_weights)
         _check_filters(layer, local, filters.weights, after)
-        own = filters.neurons
+        neuron_filters = filters.neurons
         for name, entering in neurons.cause_vectors(layer.unbound_neuron).items() if causes else ():
-            start = filters.weights if own is None else filters.neurons
-            own_after, κ_own, _ = local.backward(start, q, now, decay._replace(b=entering))
-            totals = {**totals, name: totals[name] + κ_own * causes[name]}
-            own = None if own is None else own_after
+            start = filters.weights if neuron_filters is None else filters.neurons
+            new_filters, κ_value, _ = local.backward(start, q, now, decay._replace(b=entering))
+            totals = {**totals, name: totals[name] + κ_value * causes[name]}
+            neuron_filters = None if neuron_filters is None else new_filters
         collected, stored_κ = collect.step(collected, κ)
-        m = None if i == 0 or m is stored_κ else m  # BPTT sends down κ itself, so one array is enough
-        return (Filters(after, own), collected, totals), (stored_κ, m)
+        m = None if i == 0 or m is stored_κ else m  # in BPTT, m is κ: store this array only once
+        return (Filters(after, neuron_filters), collected, totals), (stored_κ, m)
 
     means = [stages.per_sample(a.mean, len(layer.shape)) if j >= i else None for j, a in enumerate(records)]
     totals = {name: jnp.zeros((), task.dtype) for name in record.causes}
@@ -280,9 +280,9 @@ def _backward_layer(
         reverse=True,
         backend=task.engine.backend,
     )
-    of_map = collect.gradient(collected, stored_κ)
+    map_grad = collect.gradient(collected, stored_κ)
     sums = {name: total.sum(0) for name, total in totals.items()}
-    return filters, join_gradients(net, task.params, i, of_map, sums), stored_κ if m is None else m
+    return filters, join_gradients(net, task.params, i, map_grad, sums), stored_κ if m is None else m
 
 
 def _check_filters(layer: Layer, local: Any, before: Any, after: Any) -> None:

@@ -1,11 +1,12 @@
-"""All loops over time. The only others are in the oracles of `testing`, which share no code with what they check.
+"""All loops over time. Two other places have their own: the oracles of `testing`, which share no code with what they
+check, and `datasets.manifolds`, which draws random spikes.
 
 There are three kinds of loops, with different costs:
 
 `recur`  an elementwise recurrence: at each step the carry and the slices of `xs` are combined number by number, with
          no operation between neurons except broadcasting. It reads and writes each array once. On a GPU it is one
          kernel that loops over all steps with the carry in registers.
-`replace`  the same over another axis, such as samples, for large arrays that are updated in place.
+`replace`  an elementwise recurrence over another axis, such as samples, for large arrays that are updated in place.
 `loop`   any other loop, such as a whole network step with an optimizer update.
 
 No module outside this folder knows how the steps are executed.
@@ -47,8 +48,8 @@ def recur(
 
     Args:
       step: an elementwise function. It may use numbers and shapes from its scope, but no arrays: pass those in `fixed`.
-      carry: arrays that broadcast to the widest shape of the step, like all other arrays here, without the time axis.
-        A single number may stand for an array of equal numbers.
+      carry: arrays. They, `fixed`, and one step of `xs` broadcast to a common shape. A single number may stand for an
+        array of equal numbers.
       fixed: arrays that are the same at every step.
       reverse: start with the last step. The outputs stay in order of time.
     """

@@ -1,9 +1,9 @@
 """Elementwise recurrences as one GPU kernel: each thread loops over all time steps with its carry in registers.
 
-Every number of the carry is a lane. Lanes are independent, so they are stored flat and divided into blocks, for arrays
-of any shape. If an array is smaller than the lanes (one number per sample, or one for all), each lane reads the number
-that broadcasting would give it. Lanes past the end repeat the last lane's work, so they write the same value to the
-same place.
+The arrays of a step broadcast to one shape. Each number of this shape is a lane. Lanes are independent, so they are
+stored flat and divided into blocks, for arrays of any shape. If an array has fewer numbers than there are lanes (one
+per sample, or one for all), each lane reads the number that broadcasting would give it. Lanes past the end repeat the
+last lane's work, so they write the same value to the same place.
 
 Memory sets the speed limit: each input is read once and each output is written once. A kernel loads the inputs of
 several steps before it uses the first of them, so that many loads run at the same time.
@@ -28,7 +28,7 @@ from otpe.scan.parts import Parts, Stacked, carry_shapes, leaves, step_shapes
 UNROLL = 10  # number of steps whose inputs are loaded together
 INTERPRETED_UNROLL = 2  # interpreted kernels take long to compile
 BLOCK = 128  # lanes of one program, one per thread
-PROGRAMS = 264  # use smaller blocks rather than fewer programs: two programs per multiprocessor of a large GPU
+PROGRAMS = 264  # two for each multiprocessor of a large GPU; blocks get smaller if there would be fewer programs
 
 
 _NOT_ELEMENTWISE = ("reduce_", "cum", "arg", "dot_general", "conv_general", "sort", "gather", "scatter", "iota", "rev")
@@ -78,7 +78,7 @@ def kernel(
 
 
 class NoKernel(NamedTuple):
-    """A step has no kernel, for this reason."""
+    """The reason why a step has no kernel."""
 
     reason: str
 
@@ -104,7 +104,7 @@ def _mixing_operation(jaxpr: Any) -> str | None:
 
 @dataclass(frozen=True)
 class _Step:
-    """The function of a kernel for one block of lanes. Two are equal if they have the same program and name."""
+    """The function of a kernel for one block of lanes. Two are equal if program text and name are equal."""
 
     text: str
     name: str

@@ -55,7 +55,7 @@ def step_shapes(xs: Any) -> Any:
 
 
 def carry_shapes(step: Any, fixed: Any, carry: Any, x: Any) -> Any:
-    """The shapes of a carry after enough steps: a single number becomes an array when it meets one."""
+    """The shapes of a carry after enough steps: a single number becomes an array when it is combined with an array."""
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), carry)
     while True:
         after, _ = jax.eval_shape(step, fixed, shapes, x)

@@ -80,11 +80,11 @@ _value_and_grad = jax.jit(jax.value_and_grad(_loss, argnums=4), static_argnums=(
 
 def _layer(layer: Any, neuron: Any, params: Any, dtype: Any, detach: bool) -> tuple[Any, Any, Any]:
     """Return three functions: the current of an input, one step of the neurons, and their initial state."""
-    of_map, leaks = _split(neuron, params)
+    weights, leaks = _split(neuron, params)
 
     def current(x: Array) -> Array:
         with jax.default_matmul_precision("highest"):
-            return layer.apply(of_map, x)
+            return layer.apply(weights, x)
 
     if type(neuron) in _NEURONS:
         leaks = {name: _leak(neuron, name, leaks, layer.out_shape, dtype) for name in LEAKS if hasattr(neuron, name)}

@@ -30,17 +30,17 @@ class Interned:
     params: Any  # shapes and types of the parameters
     state: Any  # those of its state
     program: str  # text of the traced program
-    traced: tuple[ClosedJaxpr, ClosedJaxpr]  # keeps the functions alive whose addresses may be in the text
+    traced: tuple[ClosedJaxpr, ClosedJaxpr]  # keeps functions alive, since the text may contain their addresses
 
 
 _of_object: dict[Any, tuple[Any, Interned]] = {}  # the object is stored too, so that no other object gets its id
-_of_program: WeakValueDictionary[Any, Interned] = WeakValueDictionary()  # in use as long as compiled programs use it
+_of_program: WeakValueDictionary[Any, Interned] = WeakValueDictionary()  # entries live while compiled programs use them
 
 
 def interned(optimizer: Any, params: Any) -> Interned:
     """Return the one object for all optimizers that compute the same for parameters of these shapes and types.
 
-    An optimizer that contains arrays, or values that JAX traces at the moment, is the same only as itself.
+    An optimizer that contains arrays or tracers is equal only to itself.
     """
     if isinstance(optimizer, Optimizer):
         optimizer = optimizer.transformation()
@@ -77,7 +77,7 @@ def _trace(optimizer: Any, params: Any) -> Interned:
 # --------------------
 # The name of an optimizer of optax, for files.
 
-RATE = 0.123  # a learning rate that no optimizer has among its other numbers
+RATE = 0.123  # a learning rate that differs from all other numbers in these optimizers
 
 
 def recognise(optimizer: Any, params: Any) -> Optimizer | None:

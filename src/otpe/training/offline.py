@@ -18,7 +18,7 @@ from otpe.rulebook.choose import TraceChoice, stepper
 from otpe.rulebook.named_rules import rule_and_loss
 
 Form = Literal["whole", "steps"]
-MEMORY = 2**30  # bytes of activity above which a long sequence is cut into chunks, and each chunk is computed twice
+MEMORY = 2**30  # bytes; a sequence whose activity needs more is cut into chunks, and each chunk is computed twice
 ROWS = 1280  # time steps times samples per chunk on a CPU
 ROWS_TIMES_NEURONS = 2**18  # limit for layers on a grid, whose products are large even for a single step
 
@@ -67,7 +67,7 @@ def gradients(
     check.count("chunk", 1 if chunk is None else chunk)
     form, chosen_engine = _form(rule, form), engine(backend, precision, params)
     if form == "steps" and chunk is not None:
-        raise ValueError(f"chunk is {chunk}, but form='steps' keeps no sequence to cut. Leave chunk out.")
+        raise ValueError(f"chunk is {chunk}, but form='steps' stores no sequence that could be cut. Leave chunk out.")
     if form == "whole":
         plan = _plan(whole.Plan(net, rule, loss), chosen_engine, chunk, params, x)
         return _whole(plan, chosen_engine, params, x, y, *weight)
@@ -80,7 +80,7 @@ def _shares(mask: Array, params: Any) -> Array:
 
 
 def _plan(plan: whole.Plan, engine: Engine, chunk: int | None, params: Any, x: Array) -> whole.Plan:
-    """Set the number of steps per chunk, if a chunk should not be the whole sequence."""
+    """Return the plan with a number of steps per chunk, or unchanged to compute the whole sequence at once."""
     steps, batch = x.shape[:2]
     neurons = sum(math.prod(layer.out_shape) for layer in plan.net.layers)
     numbers = 4 * neurons  # about s, v, ḡ and q of each neuron

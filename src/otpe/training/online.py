@@ -123,7 +123,7 @@ def _gradient(
 ) -> tuple[Any, Array, Array, Any]:
     """The state after a group of steps [k, B, …], the loss of each step, the mean loss and its gradient.
 
-    The target is `y` at every step, or if `ys` is given, one entry of `ys` per step.
+    The target of step k is `ys[k]`, or `y` if `ys` is None.
     """
     group = len(x)
     counts = None if running is None else running.sum(1)  # samples that are still running, [k]

@@ -107,7 +107,7 @@ class Optimizer:
         return cls(config.optimizer, **options)
 
     def settings(self) -> dict[str, Any]:
-        """Return the fields as settings of a run, which has its own number of steps."""
+        """Return the fields as settings of a run, without `steps`, which the run itself sets."""
         options = asdict(self)
         del options["steps"]
         return {"optimizer": options.pop("name"), **options}
@@ -180,7 +180,7 @@ def _transformation(optimizer: Optimizer) -> optax.GradientTransformationExtraAr
 
 
 class RateInState(NamedTuple):
-    """The state of an optimizer whose learning rate is in its state. Checkpoints have these names."""
+    """The state of an optimizer from `with_rate_in_state`. Checkpoints contain these field names."""
 
     rate: Array  # the learning rate of the next updates
     inner: Any
@@ -188,10 +188,11 @@ class RateInState(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _with_rate_in_state(optimizer: Optimizer) -> optax.GradientTransformationExtraArgs:
-    """An optimizer of learning rate 1, times the rate in its state. So one program is compiled for all rates.
+    """Return an optimizer that multiplies the updates for learning rate 1 by the rate in its state.
 
-    `optax.inject_hyperparams` would do the same, but for rmsprop with momentum it gives other numbers: optax scales by
-    the rate before the momentum, not after it. And its state has other names, so earlier checkpoints would not load.
+    So one program is compiled for all rates. `optax.inject_hyperparams` would do the same, but for rmsprop with
+    momentum it gives other numbers: optax scales by the rate before the momentum, not after it. And its state has other
+    names, so earlier checkpoints would not load.
     """
     inner = optimizer._build(1.0)
 
