@@ -117,7 +117,7 @@ def test_the_remarks_name_missing_points():
 
 
 def test_an_exponent_that_differs_from_theory_is_named(monkeypatch):
-    assert "What is kept grows as theory has it." in section_of({}, rules=()).lead
+    assert "What is kept grows as theory predicts." in section_of({}, rules=()).lead
     other = {"otpe": "ottt"}
     monkeypatch.setattr(figures, "expected", lambda rule, form: growth.expected(other.get(rule, rule), form))
     assert "What is kept grows other than expected for otpe." in section_of({}, rules=()).lead

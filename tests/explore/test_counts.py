@@ -150,7 +150,7 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
     assert split.events.labels[20:40].tolist() == labels.tolist()
     step, unit = np.nonzero(np.asarray(spikes)[:, 5])
     np.testing.assert_array_equal(split.events.recording(25), [step, unit])
-    assert "standardised by the extremes of each mini-batch, as the authors do" in statistics.about(config)
+    assert "standardised by the range of each mini-batch, as in the authors' code" in statistics.about(config)
 
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")

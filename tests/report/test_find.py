@@ -45,9 +45,7 @@ def test_a_damaged_order_is_reported(runs, content):
     runs.write("", order=content)
     assert states(runs) == {"order.json": "damaged", "a": "finished", "b": "finished"}
     note = finder.search([runs.path])[0].note
-    assert re.match(
-        r"order.json is damaged: .*\. Sections are in the order of their names; which ones are missing is not", note
-    )
+    assert re.match(r"order.json is damaged: .*\. Sections are sorted by name. Missing sections cannot be", note)
 
 
 def test_a_folder_without_results_counts_as_missing(runs):
@@ -90,7 +88,7 @@ def test_the_section_names_several_draws(runs):
 def test_user_parts_are_named_instead_of_a_command(runs):
     runs.train("run", own_net="a network")
     assert only(runs).section.command == ""
-    assert only(runs).section.remarks == ["Trained from Python, with a network of its own: no command does the same."]
+    assert only(runs).section.remarks == ["Trained with a network from Python code: no command can repeat it."]
     runs.train("run", dataset="mine")
     assert only(runs).section.command == ""
 
@@ -142,7 +140,7 @@ def test_studies_below_a_study_are_shown(runs):
         ({"config": "{"}, "damaged", r"config.json is damaged: .* Name another folder\."),
         ({"config": {"format": 9}}, "other version", r"has the format 9, which a newer otpe wrote; this one reads 1\. Update otpe"),
         ({"config": {"format": 1, "rule": "otpe"}}, "damaged", r"^config.json is damaged: there is no mode in it\. Train it again in another folder\."),
-        ({"result": {}, "metrics": ""}, "damaged", r"result.json, metrics.jsonl without config.json: what was run here is not known"),
+        ({"result": {}, "metrics": ""}, "damaged", r"result.json, metrics.jsonl without config.json: it is unknown what ran here"),
     ],
     ids=["truncated section", "other section", "truncated config", "other config", "half a config", "no config"],
 )  # fmt: skip

@@ -114,7 +114,7 @@ def test_the_page_shows_the_paper_beside_our_numbers(tmp_path):
     assert "far" not in page.part("against", [replace(far, ours=1.4)])
     overview = plain(page_text(tmp_path, section(figures=[])).split("</tbody>")[0])
     assert "Figure 2 b differs by −6.0 points −6.0 points (2.4 standard errors): OTPE, accuracy 83.4 s" in overview
-    assert "Differences are ours less the paper's." in overview
+    assert "Differences are our numbers minus the paper's." in overview
     assert "Differences" not in plain(page_text(tmp_path, section(figures=[], against=[]))), (
         "there is nothing to compare"
     )

@@ -105,7 +105,10 @@ def race(heat: Heat, config: BenchConfig, measured: dict[str, Any], at_once: int
 
 
 def _builds(to_build: list[Point], config: BenchConfig, at_once: int) -> list[Callable[[], tuple[Program, int | None]]]:
-    """Return a function for each point that returns its program or raises. Several are compiled at once, or on call."""
+    """Return a function for each point that returns its program or raises an error.
+
+    With `at_once` above 1, the programs are compiled now, in parallel. Otherwise each is compiled by its function.
+    """
     if at_once == 1:
         return [partial(_build, point, config) for point in to_build]
     pool = ThreadPoolExecutor(at_once)

@@ -125,7 +125,7 @@ def _lead(counts: dict[Key, Growth]) -> str:
         for (_, rule, _), found in counts.items()
         if found.theory is not None and abs(found.exponent - found.theory) > CLOSE
     )
-    outcome = f"other than expected for {', '.join(off)}" if off else "as theory has it"
+    outcome = f"other than expected for {', '.join(off)}" if off else "as theory predicts"
     return (
         "What each rule has to keep, counted, and the time it takes, measured, over n units per layer and T time"
         f" steps, beside the orders of the paper. What is kept grows {outcome}. The remarks say what the times show."
@@ -157,11 +157,14 @@ def _caption(y: str, bases: list[Point]) -> str:
         rules.setdefault(_form(base), []).append(base.rule)
     forms = "; ".join(f"{form}: {', '.join(names)}" for form, names in rules.items())
     place = where(vars(bases[0]))
-    return f"{y.capitalize()}, {MODES[bases[0].mode]}. Where not swept: {place}. Measured as {forms}."
+    return f"{y.capitalize()}, {MODES[bases[0].mode]}. Other sizes: {place}. Measured as {forms}."
 
 
 def _form(base: Point) -> str:
-    """How the rule was run: offline, a rule may have the per-step form only, or the options may ask for it."""
+    """Return the form in which the rule was measured.
+
+    Offline this is the per-step form if the rule has no other one, or if the options select it.
+    """
     by_steps = base.mode == "offline" and state(base) is not None
     return FORMS["steps" if by_steps else base.mode]
 

@@ -91,7 +91,7 @@ def orders(name: str) -> tuple[str, str]:
     """Return the orders of space and time as text: the paper's, or ours for a rule that the paper does not have."""
     rule = named_rule(name)
     for published, texts in PAPER.items():
-        if named_rule(published).hidden == rule.hidden:  # also an F- rule, with the orders of the rule without F-
+        if named_rule(published).hidden == rule.hidden:  # an F- rule has the orders of the rule without F-
             return texts
     if isinstance(rule.hidden, NonLocal) or not rule.has_steps:
         return "", ""

@@ -93,7 +93,7 @@ def _device_peak() -> int | None:
 MODES = {
     "offline": "offline: the gradient of a mini-batch",
     "online": "online: a pass over a mini-batch, with an Adamax update per time step",
-    "step": "step: one time step of a stream that has seen T before, with dense traces",
+    "step": "step: one time step of a stream after T earlier ones, with dense traces",
 }
 QUANTITY_NAMES = {
     "time": "time",
@@ -242,7 +242,8 @@ def remarks(measured: dict[str, Any], bases: Sequence[Point], grid: Mapping[Any,
         )
     if "step" in forms:
         texts.append(
-            "For one step, T is the number of earlier steps: 0 over T is the paper's T for all steps together."
+            "For one step, T is the number of earlier steps. Exponent 0 over T for one step is"
+            " the paper's T for all steps together."
         )
     if deep:
         names = ", ".join(dict.fromkeys(deep))
@@ -251,7 +252,7 @@ def remarks(measured: dict[str, Any], bases: Sequence[Point], grid: Mapping[Any,
 
 
 def _planned(points: list[dict[str, Any]]) -> str:
-    """How much memory the compiled program of BPTT plans, relative to that minimum."""
+    """Return a sentence: the memory that the compiled program of BPTT plans, divided by `sequence_bytes`, a minimum."""
     shares = sorted(
         p["bytes"]["working"] / sequence_bytes(p["sizes"], p["steps"], p["batch"])
         for p in points

@@ -146,7 +146,7 @@ def state(point: Point) -> int | None:
 
 
 def kept(point: Point) -> int:
-    """Bytes that the rule has to keep: its state, or of a whole sequence what the backward pass needs."""
+    """Return the bytes that the rule must keep: its state, or for a whole sequence the input of the backward pass."""
     carried = state(point)
     return sequence_bytes(point.sizes, point.steps, point.batch) if carried is None else carried
 

@@ -87,7 +87,7 @@ def sources(config: DataConfig) -> list[Source]:
 
 
 def _find(config: DataConfig, root: Path, split: str) -> Path | None:
-    """Return the file of a split. To verify, it must be the archive: only its md5 is known."""
+    """Return the file of a split. With verify it must be the archive, since no md5 is known for the unpacked file."""
     if config.verify:
         path = root / download.archive(config.name, split)
         return path if path.is_file() else None
@@ -179,7 +179,7 @@ class Split(NamedTuple):
 
 
 def read(config: DataConfig) -> list[Split]:
-    """Read all splits. Raises with a sentence for anything that is wrong with a file."""
+    """Read all splits. Raises an error that says what is wrong with a file."""
     if registry.is_drawn(config.name):
         return [_drawn(config)]
     return [_read(source, config) for source in sources(config)]

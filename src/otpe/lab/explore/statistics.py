@@ -39,7 +39,7 @@ def summary(config: DataConfig, splits: Sequence[Split]) -> dict[str, Any]:
 
 
 def title(config: DataConfig, splits: Sequence[Split]) -> str:
-    """Return the title of tables and pictures. It says so if the files are not the official ones, or may not be."""
+    """Return the title of tables and pictures. It states if the files are not, or may not be, the official ones."""
     if config.name == "folder":
         return reading.data_root(config).name or str(reading.data_root(config))
     entry = registry.DATASETS[config.name]
@@ -54,7 +54,7 @@ def about(config: DataConfig) -> str:
     """Return where the data come from, and how frames are made of them."""
     uses = registry.DATASETS[config.name].uses
     if "standardize" in uses:
-        by = {"batch": "the extremes of each mini-batch, as the authors do", "fixed": "fixed extremes"}
+        by = {"batch": "the range of each mini-batch, as in the authors' code", "fixed": "a fixed range"}
         return (
             f"manifolds of seed {config.seed}, values standardised by {by[config.standardize]};"
             f" {BATCHES} mini-batches of {BATCH}"

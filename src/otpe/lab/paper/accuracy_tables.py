@@ -235,7 +235,7 @@ def digits_table(runs_of_sizes: Mapping[Hidden, Runs], mode: str, data: str) -> 
 
 
 def _not_above(runs: Runs) -> list[str]:
-    """The rules that OTPE is not above, although it is above them in the paper."""
+    """Return a text for each rule that OTPE beats in the paper, but not here."""
     otpe = runs.get("otpe")
     return [
         f"OTPE ({_counted_percent(otpe)}) is not above {rule.upper()} ({_counted_percent(other)})"

@@ -33,7 +33,7 @@ class Inputs:
 
     @property
     def config(self) -> TrainConfig:
-        """The settings of the first run. What all runs share is the same in all."""
+        """The settings of the first run. Use only those that all runs share."""
         return self.planned[0].config
 
     @property
@@ -51,7 +51,7 @@ class Inputs:
 
     @property
     def runs(self) -> dict[str, FinishedRun | None]:
-        """The run by each rule, which is no trial. None if it diverged."""
+        """The run of each rule, without the trials of the search. None if it diverged."""
         found = self._by_rule(run for run in self.planned if not run.is_trial)
         return {rule: runs[0] if runs else None for rule, runs in found.items()}
 

@@ -39,7 +39,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large everything is."""
+    """The sizes of all trainings, networks and studies."""
 
     name: str
     draws: int  # of the manifolds, offline
@@ -58,7 +58,7 @@ class Scale:
     slope_search: Training
     snapshots: int  # mini-batches between two snapshots of the weights
     grid: int  # points of a landscape in each direction
-    last: int  # accuracies at the end are means over the last mini-batches, this many
+    last: int  # number of mini-batches at the end; final accuracies are means over them
 
 
 FULL = Scale(
@@ -220,11 +220,11 @@ class Plan(NamedTuple):
 
 
 def coarser(runs: Sequence[PlannedRun], fine: Sequence[PlannedRun]) -> list[str]:
-    """Return a remark on what these runs have less of than those with --fine, or nothing."""
+    """Return a remark that lists how many fewer mini-batches, networks and runs there are than with --fine, if any."""
     parts = []
     for what, trials in (("training", False), ("the search for learning rates", True)):
-        mine, theirs = (_amounts([run.config for run in each if run.is_trial == trials]) for each in (runs, fine))
-        less = [f"{_counted(n, name)} instead of {theirs[name]:,}" for name, n in mine.items() if n < theirs[name]]
+        here, full = (_amounts([run.config for run in each if run.is_trial == trials]) for each in (runs, fine))
+        less = [f"{_counted(n, name)} instead of {full[name]:,}" for name, n in here.items() if n < full[name]]
         parts += [f"{what} has {', '.join(less)}"] if less else []
     return [f"Coarser than with --fine: {'; '.join(parts)}."] if parts else []
 

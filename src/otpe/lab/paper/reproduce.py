@@ -71,7 +71,7 @@ class Reproduction:
     plan: Plan
     items: dict[str, Item]  # to make now
     left_out: list[str]  # items that need recordings, which are missing
-    why: str  # the items are left out
+    why: str  # the reason why items are left out
     digits: str  # the name of the recordings of spoken digits
     out: Path
     lock: BaseFileLock
@@ -266,7 +266,7 @@ def command(config: ReproduceConfig, item: str) -> str:
 
 
 def _has_results(path: Path) -> bool:
-    """Is this a section with results? It names its runs, as every section of an item with recordings does."""
+    """Return whether this section has results: then its settings name the runs."""
     try:
         return "runs" in from_json(path.read_text()).settings
     except (OSError, ValueError, TypeError):
@@ -274,7 +274,7 @@ def _has_results(path: Path) -> bool:
 
 
 def _settings(planned: Sequence[PlannedRun]) -> dict[str, Any]:
-    """The settings that all runs share and their data uses, and the names of the runs."""
+    """Return the settings that have the same value in all runs and apply to their data, and the names of the runs."""
     if not planned:
         return {}
     first, *others = [folder.identity(run.config) for run in planned]

@@ -60,7 +60,7 @@ class Figure:
 class Against:
     """A number of the paper beside ours: means over networks.
 
-    The difference is measured in standard errors: of both means, or of the one that has n and a spread.
+    The difference is measured in standard errors: those of both means, or of one if only one has n and a spread.
     """
 
     what: str

@@ -155,7 +155,7 @@ def _saved(canvas: Canvas, kind: str, salt: str) -> bytes:
 
 
 def _saved_svg(canvas: Canvas, salt: str) -> str:
-    """Return SVG in the reader's font. It was laid out in a wide one, so that any font fits."""
+    """Return SVG that uses the reader's font. It was laid out in a wide font, so that text in other fonts fits."""
     svg = _saved(canvas, "svg", salt).decode()
     return svg.replace(f"'{FONT}'", "system-ui, -apple-system, 'Segoe UI', sans-serif")
 

@@ -15,7 +15,7 @@ State = Literal["finished", "unfinished", "damaged", "other version", "missing",
 REMAINS = ("result.json", "metrics.jsonl", "compare.json", "sweep.json")  # of a folder that lost its config.json
 STUDY_AGAIN = "Remove it and run the study again: what is finished is kept."
 TRAIN_AGAIN = "Train it again in another folder."
-UNORDERED = "Sections are in the order of their names; which ones are missing is not known."
+UNORDERED = "Sections are sorted by name. Missing sections cannot be listed."
 FOLDER = re.compile(r"(?!\.)[^/\\\x00-\x1f\ud800-\udfff]{1,255}")  # a name of a folder in order.json
 
 
@@ -82,7 +82,7 @@ def _in_folder(path: Path, in_study: bool = False) -> list[Found]:
 
 def _remains(path: Path) -> list[Found]:
     remains = [name for name in REMAINS if (path / name).exists()]
-    note = f"{', '.join(remains)} without config.json: what was run here is not known. Put it back, or run it again."
+    note = f"{', '.join(remains)} without config.json: it is unknown what ran here. Put it back, or run it again."
     return [Found(path, "damaged", note=note)] if remains else []
 
 
@@ -151,7 +151,7 @@ def _unfinished_stream(path: Path, config: dict[str, Any]) -> Found:
 
 
 def _run(path: Path, config: dict[str, Any]) -> Found:
-    """Return a run. Its section is made after each file is read: if that fails, this file is damaged."""
+    """Return a run. The section is made again after each file that is read: if this fails, that file is damaged."""
     metrics, result = list[dict[str, Any]](), None
     with _reading("config.json", TRAIN_AGAIN):
         sections.of_run(path.name, config, result, metrics)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LONGEST = 200  # bytes of the name of a file, without its ending: file systems allow 255
 ANCHOR = 100  # bytes of a section's anchor
 OWN = ("top", "contents", "claims", "overview", "theme", "tip")  # anchors in page.html.j2
-FAR = 2  # differences of this many standard errors and more are bold
+FAR = 2  # differences of more standard errors than this are bold
 FOLDED = 12  # comparisons with the paper; more are folded
 STATES = {
     "finished": "finished", "unfinished": "not finished", "damaged": "damaged", "other version": "of another version",
@@ -45,7 +45,7 @@ STATES = {
 
 class Page(NamedTuple):
     html: str
-    found: list[Found]  # as shown: a section that cannot be shown is damaged
+    found: list[Found]  # as shown: a section that cannot be shown has the state damaged
 
 
 def page(title: str, found: Sequence[Found], folder: Path) -> Page:

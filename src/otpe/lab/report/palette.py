@@ -1,8 +1,8 @@
 """The palette: every colour of charts and pages, and the name, colour and marker that each rule has everywhere.
 
 The colours of lines are Okabe and Ito's, which colour-blind readers can tell apart. The light ones are darkened, to be
-visible on white as well as on near-black. Each rule takes the next colour, in the order of `otpe.rules()`. A rule with
-a leaky readout has the name of the rule without, behind "f-". It has the colour of that rule, and dashed lines.
+visible on white as well as on near-black. Each rule takes the next colour, in the order of `otpe.rules()`. A rule
+named "f-NAME" has a leaky readout. It has the colour of the rule NAME, and dashed lines.
 """
 
 import re
@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
 
 def _rule_names() -> list[str]:
-    """Return `otpe.rules()`. Reads the source of the registry: to import it takes jax, which a report does without."""
+    """Return `otpe.rules()`. Reads the registry as text, since importing it would import jax."""
     registry = Path(otpe.__file__).parent / "rulebook" / "named_rules.py"
     return re.findall(r'^ +Rule\("([\w-]+)"', registry.read_text(encoding="utf-8"), re.MULTILINE)
 

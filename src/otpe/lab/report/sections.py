@@ -121,7 +121,7 @@ def by_hand(config: Mapping[str, Any]) -> list[str]:
     if not own:
         return []
     listed = " and ".join([", ".join(own[:-1]), own[-1]] if own[1:] else own)
-    return [f"Trained from Python, with {listed} of its own: no command does the same."]
+    return [f"Trained with {listed} from Python code: no command can repeat it."]
 
 
 def _own(config: Mapping[str, Any]) -> list[str]:

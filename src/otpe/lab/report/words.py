@@ -70,7 +70,7 @@ def measured(value: float, spread: float, percent: bool) -> str:
 
 
 def difference(each: Against) -> str:
-    """Return ours less the paper's."""
+    """Return the difference, our number minus the paper's, as text."""
     apart = each.ours - each.paper
     if not math.isfinite(apart):
         return MISSING

@@ -60,7 +60,7 @@ def align(
 
 
 def prepared_align(config: AlignConfig, own: Own = NONE) -> Run:
-    """Return a run by BPTT that compares the rules' gradients with its own at every evaluation."""
+    """Return a run by BPTT that compares the gradients of the rules with BPTT's at every evaluation."""
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")
     run = study.settings_as(TrainConfig, config, rule="bptt", mode="offline", align=tuple(config.rules))
@@ -90,7 +90,7 @@ def _along(steps: np.ndarray, records: Sequence[dict[str, Any]]) -> Along:
 
 
 def _part(layer: dict[str, list[float | None]], part: str, missing: list[None]) -> Sequence[float | None]:
-    """The numbers of a layer's kernel or bias. If a user's map has a single parameter, that one is its kernel."""
+    """Return the numbers of a layer's kernel or bias. The single parameter of a user's map counts as its kernel."""
     others = [name for name in layer if name not in (*PARTS, *NEURONS)]
     if part == "kernel" and part not in layer and len(others) == 1:
         return layer[others[0]]

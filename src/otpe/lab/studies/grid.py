@@ -17,11 +17,11 @@ from otpe.lab.studies.study import settings_as
 
 Axes = dict[str, tuple[Any, ...]]  # the settings that are swept, and their values
 SHAPE = ("width", "depth")  # both set `hidden`
-NOT_SWEPT = {  # and the reason
-    "rule": "rules is for that",
-    "mode": "modes is for that",
-    "seeds": "it is the same at every point, and so is the number of accuracies",
-    "start": "it is the same at every point",
+NOT_SWEPT = {  # name of the setting -> reason
+    "rule": "list the rules in rules instead",
+    "mode": "list the modes in modes instead",
+    "seeds": "every point has the same number of networks",
+    "start": "every point starts from the same weights",
     **dict.fromkeys((*FREE, "snapshots", "align"), "no accuracy depends on it"),
 }
 KINDS = {**field_types(TrainConfig), "width": int, "depth": int}
@@ -32,7 +32,7 @@ EXAMPLE = "such as slope=5,10,25"
 class Point:
     """One run of the sweep."""
 
-    at: dict[str, Any]  # its value of every swept setting
+    at: dict[str, Any]  # the value of each swept setting at this point
     run: TrainConfig
 
     @property
@@ -45,7 +45,7 @@ class Point:
 
 
 def text(value: Any) -> str:
-    """A value as the user writes it. The layers of a network are joined by x."""
+    """Return a value as the user writes it. Sizes of layers are joined by x: 128x128."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

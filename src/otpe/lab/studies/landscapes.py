@@ -36,7 +36,7 @@ class NoPlaneError(ValueError):
 
 
 class PathsInPlane(NamedTuple):
-    """K models of each of S networks, by rule, in the plane of their network; and the loss around the first network."""
+    """The paths of all rules in the plane, K models of each of S networks, and the loss around the first network."""
 
     landscape: Landscape  # of the first network
     steps: dict[str, np.ndarray]  # [K]

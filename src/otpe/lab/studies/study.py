@@ -1,4 +1,4 @@
-"""What all studies do alike: convert settings, name their command, draw mean curves, write the section."""
+"""What all studies share: convert settings, name their command, draw mean curves, write the section."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -19,7 +19,7 @@ NOT_SHOWN = ("out", "resume")  # settings that do not describe the study
 
 
 def settings_as(kind: type[Kind], config: Any, **changes: Any) -> Kind:
-    """Return settings of another kind: the values of `config` where it has the setting, and these changes."""
+    """Return settings of another class: values of `config` where it has the setting, then `changes`, else defaults."""
     names = (field.name for field in fields(kind))  # pyright: ignore[reportArgumentType]
     return kind(**{**{name: getattr(config, name) for name in names if hasattr(config, name)}, **changes})
 

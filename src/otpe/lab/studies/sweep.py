@@ -67,7 +67,7 @@ class Sweep:
     folder: Folder
     records: list[dict[str, Any]]  # one for each point, as in sweep.json
     splits: Splits  # the data that is in memory
-    data_key: Any  # of the points on this data; None for a user's own data, which all points use
+    data_key: Any  # identifies the data in memory: points with this key use it; None for a user's own, used by all
     own: Own = NONE
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     on_record: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # called after each new record
