@@ -178,3 +178,23 @@ def test_maps_of_one_figure_share_their_colour_scale():
     ]
     assert [len(each) for each in colours] == [2, 2]
     assert len(colours[0] & colours[1]) == 1, "0.5 has the same colour in both, other values differ"
+
+
+def test_a_landscape_has_a_colour_bar():
+    canvas = draw._canvas([PANELS["contours"]], figure(PANELS["contours"]).legend(), (0.0, 1.0))
+    (bar,) = canvas.axes[0].child_axes
+    assert bar.get_title(loc="left") == "loss"
+    heights = [float(text.get_text()) for text in bar.get_yticklabels()]
+    assert (heights[0], heights[-1]) == (1, 90), "from the lowest height to the highest"
+    assert heights == sorted(heights)
+    assert len(bar.patches) == panels.CONTOUR_LEVELS - 1, "a shade for each level"
+
+
+def test_long_lines_and_legends_have_markers():
+    line = Line(name="otpe", x=range(1000), y=range(1000))
+    canvas = draw._canvas([Lines(title="", x="", y="", lines=[line])], {"otpe": palette.RULES["otpe"]}, (0.0, 1.0))
+    (drawn,) = [each for each in canvas.axes[0].lines if len(each.get_xdata()) == 1000]
+    assert drawn.get_marker() == palette.RULES["otpe"].marker
+    assert 1000 // drawn.get_markevery() < 10
+    (key,) = canvas.legends[0].get_lines()
+    assert key.get_marker() == palette.RULES["otpe"].marker

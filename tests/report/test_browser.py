@@ -1,5 +1,10 @@
 """The page in a browser: it has no errors, is complete, fetches nothing, and fits on a phone."""
 
+from sample_sections import CONTOURS, LINES, figure
+
+from otpe.lab.paper.claims import CLAIMS
+from otpe.lab.paper.evidence import VALIDATION
+from otpe.lab.report.content import Sample
 from otpe.lab.report.page import report
 
 FIGURES = (
@@ -20,6 +25,12 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 SCROLLS = (
     "[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth > box.clientWidth, box.tabIndex === 0])"
 )
+HIDDEN = """[...document.querySelectorAll('main td, main tbody th')]
+  .filter(cell => !cell.closest('details:not([open])'))
+  .filter(cell => { const box = cell.getBoundingClientRect(), around = cell.closest('.scroll');
+    const at = box.right - around.getBoundingClientRect().left + around.scrollLeft;
+    return !box.width || !box.height || at > around.scrollWidth + 1; }).map(cell => cell.textContent)"""
+ROWS = "[...document.querySelectorAll('#four .panel')].map(x => Math.round(x.getBoundingClientRect().top))"
 LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(21, 23, 27)"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 OTHER_PAPER = f"document.getElementById('theme').click(), {PAPER}"
@@ -59,3 +70,19 @@ def test_the_page_in_a_browser(browser, runs, tmp_path):
         )
         assert all(width >= 300 for width, _ in browser.evaluate(FIGURES))
     assert browser.messages("Runtime.exceptionThrown", "Log.entryAdded") == []
+
+
+def test_claims_and_four_panels_in_a_browser(browser, runs, tmp_path):
+    runs.study("four", figures=[figure(LINES, LINES, LINES, LINES)])
+    samples = [Sample(what=VALIDATION, rule=rule, values=[0.5, 0.6]) for rule in ("bptt", "otpe", "ostl")]
+    runs.study("offline-t-randman", samples=samples, figures=[figure(CONTOURS, name="map")])
+    address = report(runs.path, tmp_path / "report.html").resolve().as_uri()
+    for width, theme in ((1280, "light"), (1280, "dark"), (375, "light"), (375, "dark")):
+        browser.open(address, width=width, features=[{"name": "prefers-color-scheme", "value": theme}])
+        assert browser.evaluate(OVERFLOW) == 0
+        assert browser.evaluate(HIDDEN) == [], "every column can be reached"
+        assert browser.evaluate(DEAD_LINKS) == []
+        tops = browser.evaluate(ROWS)
+        assert [tops.count(top) for top in sorted(set(tops))] == ([2, 2] if width == 1280 else [1] * 4)
+        assert browser.messages("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    assert browser.evaluate("document.querySelectorAll('#claims tbody tr').length") == len(CLAIMS)

@@ -28,6 +28,10 @@ TIME, BYTES = "time at the largest n", "bytes kept at the largest n"
 ONLINE_NETWORKS = {
     "online-r-randman": 4, "online-t-randman": 4, "online-digits": 4, "online-digits-5": 4, "table-digits-online": 4,
 }  # fmt: skip
+OLDER = (
+    "An older version of otpe wrote this section. In its tables and figures, ± is the standard deviation of a"
+    " population, with n instead of n − 1. Comparisons with the paper are converted."
+)
 CELL = re.compile(r"^[-−]?\d[\d.]*(?: ± [\d.]+)?")
 RULE_OF = {look.name: rule for rule, look in RULES.items()}
 
@@ -100,8 +104,10 @@ def completed(section: Section, outcome: str = "") -> Section:
         theirs = published.NETWORKS if math.isfinite(each.paper_spread) else None
         return replace(each, n=n, spread=_sample(each.spread, n), paper_n=theirs)
 
+    older = section.samples is None and n is not None and n > 1
+    remarks = [*section.remarks, *[OLDER] * (older and OLDER not in section.remarks)]
     lead = section.lead if outcome in section.lead else f"{outcome} {section.lead}"
-    return replace(section, lead=lead, against=[complete(each) for each in section.against])
+    return replace(section, lead=lead, remarks=remarks, against=[complete(each) for each in section.against])
 
 
 def _sample(spread: float, n: int) -> float:

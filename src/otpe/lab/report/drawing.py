@@ -108,7 +108,9 @@ def _canvas(panels: Sequence[Panel], looks: dict[str, Look], scale: Scale, legen
             axes.remove()
         if legend and looks:
             handles = [
-                Line2D([], [], color=look.colour, linestyle=dashes(look), label=look.name, linewidth=2.2)
+                Line2D(
+                    [], [], color=look.colour, linestyle=dashes(look), marker=look.marker, label=look.name, linewidth=2
+                )
                 for look in looks.values()
             ]
             columns = min(len(handles), columns)

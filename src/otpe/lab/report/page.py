@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import otpe
 from otpe import files
 from otpe.lab.paper import claims, outcomes
-from otpe.lab.report import cells, documents, finder, words
+from otpe.lab.report import cells, documents, finder, legend, words
 from otpe.lab.report.content import Figure
 from otpe.lab.report.finder import STUDY_AGAIN, Found
 from otpe.lab.report.palette import ours, shown
@@ -185,7 +185,7 @@ def _templates() -> Environment:
     templates = documents.environment(
         check_text=outcomes.check_text, decisive=outcomes.decisive, difference=words.difference,
         duration=words.duration, groups=groups, html_rows=cells.html_rows, in_errors=words.in_errors,
-        in_errors_text=words.in_errors_text, largest_text=words.largest_text, measured=words.measured,
+        in_errors_text=words.in_errors_text, key=legend.key, largest_text=words.largest_text, measured=words.measured,
         networks_text=words.networks_text, ours=ours, shown=shown, value_text=words.value,
     )  # fmt: skip
     templates.globals.update(missing=words.MISSING, nan=math.nan, far_from=FAR, folded=FOLDED)

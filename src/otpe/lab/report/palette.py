@@ -1,8 +1,8 @@
 """The palette: every colour of charts and pages, and the name, colour and marker that each rule has everywhere.
 
-The colours of lines are Okabe and Ito's, which colour-blind readers can tell apart. The light ones are darkened, to be
-visible on white as well as on near-black. Each rule takes the next colour, in the order of `otpe.rules()`. A rule
-named "f-NAME" has a leaky readout. It has the colour of the rule NAME, and dashed lines.
+The colours of lines can be told apart with and without deuteranopia and protanopia, and are visible on white as well as
+on near-black; tests/charts/test_palette.py simulates this. Each rule takes the next colour, in the order of
+`otpe.rules()`. A rule named "f-NAME" has a leaky readout. It has the colour of the rule NAME, and dashed lines.
 """
 
 import re
@@ -15,10 +15,10 @@ import otpe
 TEXT = "#000000"  # a page shows it in the colour of its text
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#808080"
 LINES = (  # colour and marker
-    (TEXT, "o"), ("#8A8A8A", "P"), (BLUE, "s"), ("#2E9BD6", "v"), (ORANGE, "D"), ("#C98500", "^"), ("#009E73", "X"),
-    ("#C2689B", "p"),
+    (TEXT, "o"), ("#8A8A8A", "P"), ("#1257E8", "s"), ("#0C93B8", "v"), ("#D17B13", "D"), ("#935C4E", "^"),
+    ("#6F9F4F", "X"), ("#C20B7D", "p"),
 )  # fmt: skip
-FURTHER_LINES = (("#7E6FD6", "h"), ("#9A6A4B", "<"), ("#5F8A1E", ">"), ("#E0556B", "d"))  # of rules that are new
+FURTHER_LINES = (("#7E6FD6", "h"), ("#009E73", "<"), ("#8F8A1E", ">"), ("#E0556B", "d"))  # of rules that are new
 CELL_DARK, CELL_LIGHT = "#101010", "#FFFFFF"  # of the text in a heat map
 
 LIGHT = {

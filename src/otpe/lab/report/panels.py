@@ -19,9 +19,11 @@ Scale = tuple[float, float]
 DASHES = (0, (4, 1.6))
 TURNED = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}  # names of ticks that would overlap
 MOST_TOOLTIPS = 300  # of a series
+FEW_POINTS, MARKERS = 12, 7  # a line of more points has about this many markers
 BAND_ALPHA = 0.15  # of the spread around a line
 BAR_ROOM = 0.8  # share of a group's width that its bars take
 CONTOUR_LEVELS = 10
+SHADE_ALPHA = 0.055  # of each level
 
 
 class Point(NamedTuple):
@@ -97,6 +99,12 @@ def dashes(look: Look) -> Any:
     return DASHES if look.dashed else "-"
 
 
+def _markers(look: Look, points: int) -> dict[str, Any]:
+    """Return a marker at each of a few points, or at some of many."""
+    every = 1 if points <= FEW_POINTS else points // MARKERS
+    return {"marker": look.marker, "markersize": 4, "markevery": every}
+
+
 def _grid(axes: Any, axis: str = "both") -> None:
     axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -150,8 +158,7 @@ class Lines(Panel):
     def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
         for line in self.lines:
             look, x, y, spread = looks[line.name], _array(line.x), _array(line.y), _array(line.spread, line.y)
-            marker = look.marker if np.isfinite(y).sum() <= 12 else ""
-            shape = {"linestyle": dashes(look), "marker": marker, "markersize": 4, "linewidth": 1.6}
+            shape = {"linestyle": dashes(look), "linewidth": 1.6, **_markers(look, np.isfinite(y).sum())}
             axes.plot(x, y, color=look.colour, **shape)
             axes.fill_between(x, y - spread, y + spread, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
         if self.log_x:
@@ -325,7 +332,7 @@ class Contours(Panel):
     paths: Sequence[Path] = ()
 
     def size(self) -> tuple[float, float]:
-        return 3.9, 3.5
+        return 4.3, 3.5
 
     def series(self) -> list[str]:
         return [path.name for path in self.paths]
@@ -349,7 +356,7 @@ class Contours(Panel):
         axes.locator_params(nbins=5)
         for path in self.paths:
             colour, x, y = looks[path.name].colour, _array(path.x), _array(path.y)
-            shape = {"linestyle": dashes(looks[path.name]), "marker": "o", "markersize": 2.4, "linewidth": 1.2}
+            shape = {"linestyle": dashes(looks[path.name]), "linewidth": 1.3, **_markers(looks[path.name], len(x))}
             axes.plot(x, y, color=colour, **shape)
             known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
             if known.size:
@@ -366,10 +373,23 @@ class Contours(Panel):
         levels = spaced(low, high, CONTOUR_LEVELS + 1)[1:-1]
         at = _array(self.at_x), _array(self.at_y)
         for level in levels:
-            axes.contourf(*at, heights, [level, math.inf], colors=[TEXT], alpha=0.055)
+            axes.contourf(*at, heights, [level, math.inf], colors=[TEXT], alpha=SHADE_ALPHA)
         lines = axes.contour(*at, heights, levels, colors=TEXT, linewidths=0.5, alpha=0.45)
         axes.clabel(lines, lines.levels[::2], fontsize=6.5, fmt=lambda level: f"{level:.3g}", colors=TEXT)
-        _unit_below_title(self, axes)
+        self._bar(axes, [low, *levels, high])
+
+    def _bar(self, axes: Any, levels: Sequence[float]) -> None:
+        """Draw the shades beside the axes, with the height at every second level."""
+        bar = axes.inset_axes((1.03, 0, 0.05, 1))
+        for i in range(1, len(levels) - 1):
+            bar.axhspan(i, len(levels) - 1, color=TEXT, alpha=SHADE_ALPHA, linewidth=0)
+        shown = range(0, len(levels), 2)
+        bar.set(xticks=[], xlim=(0, 1), ylim=(0, len(levels) - 1))
+        bar.set_yticks(shown, [f"{levels[i]:.3g}" for i in shown])
+        bar.yaxis.tick_right()
+        bar.tick_params(length=0, labelsize=7.5)
+        bar.spines[:].set_linewidth(0.5)
+        bar.set_title(self.unit, fontsize=8, loc="left", parse_math=False)
 
 
 PANELS = (Lines, Bars, Heat, Contours)
