@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 
 import otpe
 from otpe import compile_cache
-from otpe.lab.signals import CtrlC
-
-INTERRUPTED = 130  # the usual exit status of a program that Ctrl-C ended
+from otpe.lab.signals import INTERRUPTED, CtrlC
 
 
 class Verb(NamedTuple):

@@ -288,7 +288,7 @@ def file_of(root: Path, split: str) -> Path:
     path = _only(root, split)
     if path is None:
         raise FileNotFoundError(
-            f"{root} holds no {split}.h5, nor anything_{split}.h5{_no_folder(root)}. Name the folder that does."
+            f"{root} holds no {split}.h5, nor anything_{split}.h5{no_folder(root)}. Name the folder that does."
         )
     return path
 
@@ -345,7 +345,7 @@ def _official(
         path = fetch(name, in_file, root)
     if path is None:
         raise FileNotFoundError(
-            f"{root / f'{name}_{in_file}.h5'} is not there, nor its .zip{_no_folder(root)}. Fetch it with"
+            f"{root / f'{name}_{in_file}.h5'} is not there, nor its .zip{no_folder(root)}. Fetch it with"
             f" `{command(name, root)}`, or with download=True."
         )
     data = load(path, source.units, binning, keep_empty=keep_empty)
@@ -411,5 +411,5 @@ def _only(root: Path, split: str) -> Path | None:
     return fitting[0] if fitting else None
 
 
-def _no_folder(root: Path) -> str:
+def no_folder(root: Path) -> str:
     return "" if root.is_dir() else " (there is no such folder)"

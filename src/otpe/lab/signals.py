@@ -11,6 +11,8 @@ from glob import glob
 from types import FrameType
 from typing import Any, NoReturn
 
+INTERRUPTED = 130  # the usual exit status of a program that Ctrl-C ended
+
 
 class StoppedError(KeyboardInterrupt):
     """A run was asked to stop, and has saved its state."""

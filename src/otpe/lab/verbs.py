@@ -12,7 +12,7 @@ from otpe import tables
 from otpe.lab import progress
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.reproduce import Reproduction, prepared_reproduction
-from otpe.lab.report import words
+from otpe.lab.report import sections, words
 from otpe.lab.runs import compare, folder, task, train
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
@@ -65,8 +65,10 @@ def value(args: Sequence[str], option: str) -> str | None:
 
 def _train(run: train.Run) -> int:
     config, result = run.config, run()
-    over = f", mean ± σ of {config.seeds} networks" if config.seeds > 1 else ", 1 network"
-    print(f"{config.data_name}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch}{over}")
+    print(
+        f"{config.data_name}, {result.rule}, {result.mode}, {result.steps:,} mini-batches of {config.batch},"
+        f" {sections.networks(config.seeds)}"
+    )
     print(f"  {task.facts(config, run.splits)}")
     print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
@@ -84,8 +86,7 @@ def _compare(comparison: compare.Comparison) -> int:
     for line in (*comparison.left_out, *comparison.diverged):
         print(f"  {line}")
     print(f"\nTable:   {path / 'table.txt'}\nNumbers: {path / 'compare.json'}")
-    no_plot = "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
-    print(f"Picture: {path / 'curves.png' if find_spec('matplotlib') else no_plot}")
+    print(f"Picture: {path / 'curves.png' if find_spec('matplotlib') else words.NO_MATPLOTLIB}")
     return 1 if comparison.diverged else 0
 
 

@@ -21,12 +21,12 @@ from otpe.lab.bench import figures, measurements, points
 from otpe.lab.bench.measurements import place, where
 from otpe.lab.bench.points import Heat, Point, Program
 from otpe.lab.progress import Bar, say
+from otpe.lab.report import words
 from otpe.lab.report.content import Section, to_json
 from otpe.lab.runs import folder
 from otpe.lab.settings import BenchConfig
+from otpe.lab.signals import INTERRUPTED
 from otpe.rulebook import rule
-
-INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended
 
 
 def prepare(config: BenchConfig, options: Mapping[str, Any] = MappingProxyType({})) -> Callable[[], int]:
@@ -61,7 +61,7 @@ def run(config: BenchConfig, heats: list[Heat]) -> int:
         for picture in figures.plot(path, measured):
             print(f"Plot:    {picture}")
     else:
-        print("Plot:    needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
+        print(f"Plot:    {words.NO_MATPLOTLIB}")
     title, bases = "Time and memory of every rule", points.bases(config, heats)
     made = figures.section(measured, bases, name="bench", title=title, command=config.command())
     files.write_atomically(section, to_json(made))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from otpe import files
 from otpe.lab.explore import reading, statistics
+from otpe.lab.report import words
 from otpe.lab.settings import DataConfig
 
 
@@ -34,7 +35,7 @@ def run(config: DataConfig, splits: list[reading.Split]) -> int:
 
 def _draw(path: Path, config: DataConfig, split: reading.Split, found: dict) -> None:
     if not importlib.util.find_spec("matplotlib"):
-        print("Picture: needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'")
+        print(f"Picture: {words.NO_MATPLOTLIB}")
         return
     from otpe.lab.explore import pictures
 

@@ -12,7 +12,7 @@ from otpe import check
 from otpe.datasets import Binning, download, hdf5, heidelberg, registry
 from otpe.datasets.events import Events
 from otpe.datasets.frames import blocks, grid, pooled
-from otpe.datasets.heidelberg import shape_in_files
+from otpe.datasets.heidelberg import no_folder, shape_in_files
 from otpe.lab.progress import say
 from otpe.lab.settings import DataConfig, DataSettings
 
@@ -112,9 +112,10 @@ def _may_fetch(config: DataConfig, root: Path, missing: list[str]) -> None:
             f"{names} cannot be verified: an md5 is known of the archive only, which is not there. {advice}, or"
             " leave out --verify."
         )
-    plain = "" if config.verify else ", packed or unpacked"
-    no_folder = "" if root.is_dir() else " (there is no such folder)"
-    raise FileNotFoundError(f"{paths}: not there{plain}{no_folder}. {advice}, or name another folder with --root.")
+    plain = ("" if config.verify else ", packed or unpacked") + no_folder(root)
+    raise FileNotFoundError(
+        f"{paths}: not there{plain}. {advice}, or name another folder with --root."
+    )
 
 
 def _verified(config: DataConfig, split: str, path: Path) -> Source:
@@ -133,9 +134,8 @@ def _of_folder(root: Path) -> dict[str, Path]:
     """Return every file by the name of its split, or by its own name if it names no split."""
     paths = heidelberg.files_of(root)
     if not paths:
-        no_folder = "" if root.is_dir() else " (there is no such folder)"
         raise FileNotFoundError(
-            f"{root} holds no .h5 file, nor a .h5.zip{no_folder}. Name the folder of the recordings with --root."
+            f"{root} holds no .h5 file, nor a .h5.zip{no_folder(root)}. Name the folder of the recordings with --root."
         )
     named = {stem: heidelberg.split_of(stem) for stem in paths}
     once = {split for split in ORDER if list(named.values()).count(split) == 1}

@@ -10,6 +10,7 @@ from otpe.lab.report.content import Against
 from otpe.lab.report.palette import shown
 
 MISSING = "–"
+NO_MATPLOTLIB = "needs matplotlib, which is not installed. Use: pip install 'otpe[plot]'"
 FEW = 5  # a mean of fewer networks is called one of few
 LONGEST_ERROR = 500  # characters
 ROUNDED = 5e-4  # a smaller difference is shown as 0.000, or as 0.0 points
