@@ -113,9 +113,7 @@ def _may_fetch(config: DataConfig, root: Path, missing: list[str]) -> None:
             " leave out --verify."
         )
     plain = ("" if config.verify else ", packed or unpacked") + no_folder(root)
-    raise FileNotFoundError(
-        f"{paths}: not there{plain}. {advice}, or name another folder with --root."
-    )
+    raise FileNotFoundError(f"{paths}: not there{plain}. {advice}, or name another folder with --root.")
 
 
 def _verified(config: DataConfig, split: str, path: Path) -> Source:

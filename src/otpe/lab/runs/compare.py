@@ -140,11 +140,13 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     if own.data is None:
         config = with_start_data(config)
     runs, left_out = planned(config, own)
-    if own.data is None:
-        _check_sizes(config, runs, task.expected_shape(config), own)
-    splits = task.named(config) if own.data is None else task.given(own.data)
-    _check_sizes(config, runs, task.found_shape(splits), own)
-    splits = task.as_taken(config, splits, own)
+    placed = runs if config.out is None else [_in(Path(config.out), run) for run in runs]
+
+    def check_sizes(shape: task.Shape) -> None:
+        for run in placed:
+            check_size(run, own.rule(run.rule), shape, own)
+
+    splits = task.loaded(config, own, check_sizes)
     network = network_of(config, splits, own)
     check.targets(network, own.loss_of(config), np.zeros(1, int), 1)
     if not _is_begun(config):
@@ -154,24 +156,16 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     own = replace(own, data=splits)
     opened = folder.opened(config, [config.data_name, verb], mine, kind=verb)
     runs = [_in(opened.path, run) for run in runs]
-    try:
+    with opened.closed_after_error():
         for run in runs:
             if (Path(run.out or "") / "config.json").exists():
                 prepared(run, own).folder.close()  # so that a damaged run raises now, before any training
-    except BaseException:
-        opened.close()
-        raise
     return Comparison(config, runs, left_out, splits, opened, own, verb=verb)
 
 
 def _is_begun(config: CompareConfig) -> bool:
     """Return whether the comparison resumes. Its runs may have checkpoints, and then need no initial weights."""
     return config.resume and config.out is not None and (Path(config.out) / "config.json").exists()
-
-
-def _check_sizes(config: CompareConfig, runs: Sequence[TrainConfig], shape: task.Shape, own: owned.Own) -> None:
-    for run in runs:
-        check_size(run if config.out is None else _in(Path(config.out), run), own.rule(run.rule), shape, own)
 
 
 def _in(where: Path, run: TrainConfig) -> TrainConfig:

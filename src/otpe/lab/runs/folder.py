@@ -14,7 +14,8 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
@@ -110,6 +111,15 @@ class Folder:
             self.path / "config.json", about | {"resumed": [*about.get("resumed", []), {"step": step, **now}]}
         )
         return [f"other versions from step {step} on: {'; '.join(changed)}. Numbers may differ in their last digits."]
+
+    @contextmanager
+    def closed_after_error(self) -> Iterator[None]:
+        """Context that closes the folder if an error comes."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         try:

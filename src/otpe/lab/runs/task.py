@@ -1,6 +1,7 @@
 """The data of a run, for training, validation and test, and a check that the run fits into memory."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -96,6 +97,19 @@ def _check_batch(name: str, dataset: Dataset) -> None:
             " their accuracy. For targets that are real numbers write the loop yourself, with"
             " otpe.gradients(..., loss='mse') or otpe.online_pass."
         )
+
+
+def loaded(config: Settings, own: Own, check_size: Callable[["Shape"], None]) -> Splits:
+    """Return the named data or a user's own, as the network takes it. Raises if its parts do not match.
+
+    `check_size` raises for a shape that is too large. It is called before the named data is made, and after.
+    """
+    if own.data is None:
+        check_size(expected_shape(config))
+    splits = named(config) if own.data is None else given(own.data)
+    check_shapes(splits, config.batch)
+    check_size(found_shape(splits))
+    return as_taken(config, splits, own)
 
 
 def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:

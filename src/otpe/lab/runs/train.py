@@ -84,7 +84,7 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     config = check_settings.plain(config)
     if config.tensorboard:
         check_tensorboard()
-    splits = _splits(config, chosen, own)
+    splits = task.loaded(config, own, lambda shape: check_size(config, chosen, shape, own))
     network = network_of(config, splits, own)
     loss = own.loss_of(config)
     check.targets(network, loss, np.zeros(1, int), 1)
@@ -102,15 +102,12 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     opened = folder.opened(
         config, [config.data_name, chosen.name, config.mode], mine, kind=kind, about=shape, grown=grown
     )
-    try:
+    with opened.closed_after_error():
         files.make_folder(opened.checkpoints)
         for place in (opened.checkpoints, opened.path / "snapshots"):
             files.remove_partial(place)
         found = opened.read_result()
         state, seconds = _begin(opened, start, mine, finished=found is not None, grown=grown)
-    except BaseException:
-        opened.close()
-        raise
     return Run(config, recipe, splits, networks, opened, mine, state, found, seconds)
 
 
@@ -120,16 +117,6 @@ def network_of(config: Settings, splits: Splits, own: Own) -> Network:
     network = build_network.network(config, inputs, classes) if own.net is None else own.net
     check_fit(network, splits)
     return network
-
-
-def _splits(config: TrainConfig, rule: Rule, own: Own = owned.NONE) -> Splits:
-    """Return the data. Raises if its parts do not match, or if the run does not fit into memory."""
-    if own.data is None:  # check before the data is made
-        check_size(config, rule, task.expected_shape(config), own)
-    splits = task.named(config) if own.data is None else task.given(own.data)
-    task.check_shapes(splits, config.batch)
-    check_size(config, rule, task.found_shape(splits), own)
-    return task.as_taken(config, splits, own)
 
 
 def check_size(config: TrainConfig, rule: Rule, shape: task.Shape, own: Own = owned.NONE) -> None:

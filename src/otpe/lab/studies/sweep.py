@@ -136,13 +136,10 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
         _check_size(config, point, own, splits)
     mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
     opened = folder.opened(config, [config.data_name, "sweep"], {**mine, **own.of_study}, kind="sweep")
-    try:
+    with opened.closed_after_error():
         _store_grid(opened.path, config)
         points, known = [_placed(opened.path, point) for point in points], _known(opened.path)
         records = [_record(point, known.get(point.name, {}), in_memory(point), own) for point in points]
-    except BaseException:
-        opened.close()
-        raise
     return Sweep(config, grid.axes(config.over), points, left_out, opened, records, splits, key, own)
 
 
