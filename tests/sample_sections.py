@@ -2,7 +2,8 @@
 
 import math
 
-from otpe.lab.report.content import Against, Bar, Bars, Contours, Figure, Heat, Line, Lines, Path, Section, Table
+from otpe.lab.report.content import Against, Figure, Section, Table
+from otpe.lab.report.panels import Bar, Bars, Contours, Heat, Line, Lines, Path
 
 NAN = math.nan
 LINES = Lines(

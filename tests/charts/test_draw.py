@@ -9,7 +9,8 @@ import pytest
 from sample_sections import LINES, NAN, NOTHING, PANELS, figure
 
 from otpe.lab.report import palette, panels
-from otpe.lab.report.content import Bar, Bars, Heat, Line, Lines, Mark, Section, from_json, to_json
+from otpe.lab.report.content import Section, from_json, to_json
+from otpe.lab.report.panels import Bar, Bars, Heat, Line, Lines, Mark
 
 draw = pytest.importorskip("otpe.lab.report.drawing")
 

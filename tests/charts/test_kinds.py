@@ -21,8 +21,8 @@ def test_every_kind_of_panel_has_an_example():
 def test_a_new_kind_of_panel_needs_only_its_class(tmp_path, monkeypatch):
     @dataclass(frozen=True, kw_only=True)
     class Dots(panels.Panel):
-        parts = (content.Mark,)
-        dots: Sequence[content.Mark]
+        parts = (panels.Mark,)
+        dots: Sequence[panels.Mark]
 
         def points(self):
             return (panels.Point(dot.text, dot.x, 1.0, at=(dot.x, 1.0), text=f"here: {dot.x}") for dot in self.dots)
@@ -31,7 +31,7 @@ def test_a_new_kind_of_panel_needs_only_its_class(tmp_path, monkeypatch):
             axes.plot([dot.x for dot in self.dots], [1.0] * len(self.dots), "o")
 
     monkeypatch.setitem(content._KINDS, "Dots", Dots)
-    dots = Dots(title="Some dots", dots=[content.Mark(x=2.0, text="a")])
+    dots = Dots(title="Some dots", dots=[panels.Mark(x=2.0, text="a")])
     loaded = content.from_json(content.to_json(section(figures=[figure(dots)])))
     assert content.to_json(loaded) == content.to_json(section(figures=[figure(dots)]))
     html = page.page("T", [Found(tmp_path, "finished", loaded)], tmp_path).html
@@ -50,10 +50,10 @@ def test_a_section_survives_a_round_trip():
 
 
 def test_missing_numbers_are_null_in_json_and_nan_in_memory():
-    line = content.Line(name="otpe", x=[1], y=[math.inf])
+    line = panels.Line(name="otpe", x=[1], y=[math.inf])
     text = content.to_json(
         section(
-            figures=[content.Figure(name="f", caption="", panels=[content.Lines(title="", x="", y="", lines=[line])])],
+            figures=[content.Figure(name="f", caption="", panels=[panels.Lines(title="", x="", y="", lines=[line])])],
             seconds=math.nan,
         )
     )

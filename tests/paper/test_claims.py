@@ -14,7 +14,8 @@ from otpe.lab.paper import claims, evidence, outcomes, plan, published
 from otpe.lab.paper.claims import Check, Claim
 from otpe.lab.paper.evidence import KERNEL, MODEL, TEST, VALIDATION, Number
 from otpe.lab.paper.items import ITEMS
-from otpe.lab.report.content import Against, Bar, Bars, Figure, Line, Lines, Sample, Section, Table, from_json, to_json
+from otpe.lab.report.content import Against, Figure, Sample, Section, Table, from_json, to_json
+from otpe.lab.report.panels import Bar, Bars, Line, Lines
 
 NAN = math.nan
 STORED = Path(__file__).parents[2] / "docs" / "results" / "paper"

@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import run
 
 from otpe.lab.paper import accuracy_tables
-from otpe.lab.report.content import Heat
+from otpe.lab.report.panels import Heat
 
 NAN = math.nan
 

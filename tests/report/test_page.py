@@ -16,9 +16,10 @@ from tiny_runs import fingerprints
 
 from otpe import cli, files
 from otpe.lab.report import documents, page, words
-from otpe.lab.report.content import Against, Figure, Line, Lines, Table, from_json, to_json
+from otpe.lab.report.content import Against, Figure, Table, from_json, to_json
 from otpe.lab.report.finder import Found
 from otpe.lab.report.page import report
+from otpe.lab.report.panels import Line, Lines
 
 
 def page_text(tmp_path, *sections):

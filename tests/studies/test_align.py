@@ -9,7 +9,8 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli
 from otpe.lab.records import read_config
-from otpe.lab.report.content import Bars, Lines, from_json
+from otpe.lab.report.content import from_json
+from otpe.lab.report.panels import Bars, Lines
 from otpe.lab.runs import folder, loop
 from otpe.lab.settings import AlignConfig
 from otpe.lab.studies import align

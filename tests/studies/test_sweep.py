@@ -12,7 +12,8 @@ import otpe
 from otpe import cli
 from otpe.lab import signals
 from otpe.lab.records import read_config
-from otpe.lab.report.content import Bars, Heat, Lines, from_json
+from otpe.lab.report.content import from_json
+from otpe.lab.report.panels import Bars, Heat, Lines
 from otpe.lab.runs import folder, guards, loop, task
 from otpe.lab.settings import SweepConfig
 from otpe.lab.studies import sweep

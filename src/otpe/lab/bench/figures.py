@@ -13,7 +13,8 @@ from otpe import files
 from otpe.lab.bench.growth import AXES, QUANTITIES, SYMBOLS, expected, exponent, form_of, orders
 from otpe.lab.bench.measurements import MODES, fit_text, remarks, where
 from otpe.lab.bench.points import Point, kept, state
-from otpe.lab.report.content import Figure, Line, Lines, Section, Table
+from otpe.lab.report.content import Figure, Section, Table
+from otpe.lab.report.panels import Line, Lines
 from otpe.lab.runs.folder import provenance
 
 AXIS_LABELS = {"width": "units per layer, n", "steps": "time steps, T", "batch": "samples, B", "depth": "layers, L"}

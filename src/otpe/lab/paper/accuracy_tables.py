@@ -14,8 +14,9 @@ from otpe.lab.paper.evidence import ABOVE_BPTT, TEST, VALIDATION, sample
 from otpe.lab.paper.plan import DATASETS, FinishedRun, Hidden, layers_and_width
 from otpe.lab.paper.published import comparison
 from otpe.lab.report import words
-from otpe.lab.report.content import Against, Figure, Heat, Line, Lines, Sample, Table
+from otpe.lab.report.content import Against, Figure, Sample, Table
 from otpe.lab.report.palette import shown
+from otpe.lab.report.panels import Heat, Line, Lines
 from otpe.lab.studies import study
 
 Runs = Mapping[str, FinishedRun | None]  # by rule; None if it diverged

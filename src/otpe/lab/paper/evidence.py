@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from otpe.lab.paper import published
-from otpe.lab.report.content import Against, Bars, Heat, Lines, Sample, Section, Table
+from otpe.lab.report.content import Against, Sample, Section, Table
 from otpe.lab.report.palette import RULES
+from otpe.lab.report.panels import Bars, Heat, Lines
 
 VALIDATION, TEST = "validation accuracy at the end", "test accuracy"
 ABOVE_BPTT = "validation accuracy above BPTT's"

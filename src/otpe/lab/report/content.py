@@ -13,25 +13,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from otpe import contents
 from otpe.lab.report.palette import Look, looks
-from otpe.lab.report.panels import (
-    PANELS,
-    Bar,
-    Bars,
-    Contours,
-    Heat,
-    Line,
-    Lines,
-    Mark,
-    Panel,
-    Path,
-    Point,
-)  # fmt: skip
+from otpe.lab.report.panels import PANELS, Panel, Point
 from otpe.tables import Table, as_csv
-
-__all__ = [
-    "Against", "Bar", "Bars", "Contours", "Figure", "Heat", "Line", "Lines", "Mark", "OtherVersionError", "Panel",
-    "Path", "Sample", "Section", "Table", "from_json", "to_json",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from otpe import files
-from otpe.lab.report.content import Figure, Panel
+from otpe.lab.report.content import Figure
 from otpe.lab.report.palette import GREY, TEXT, Look
-from otpe.lab.report.panels import Point, Scale, dashes, tooltips
+from otpe.lab.report.panels import Panel, Point, Scale, dashes, tooltips
 
 FONT = "DejaVu Sans"  # comes with matplotlib
 ACROSS = 3  # panels in a row, at most

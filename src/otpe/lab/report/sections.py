@@ -10,8 +10,9 @@ import numpy as np
 
 from otpe.datasets import registry
 from otpe.lab.report import words
-from otpe.lab.report.content import Figure, Line, Lines, Mark, Section, Table
+from otpe.lab.report.content import Figure, Section, Table
 from otpe.lab.report.palette import shown
+from otpe.lab.report.panels import Line, Lines, Mark
 from otpe.lab.settings import FREE, StreamConfig, TrainConfig, data_name
 
 if TYPE_CHECKING:

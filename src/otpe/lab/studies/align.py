@@ -7,7 +7,8 @@ import numpy as np
 
 from otpe import neurons
 from otpe.lab.report import words
-from otpe.lab.report.content import Bar, Bars, Figure, Lines, Section, Table
+from otpe.lab.report.content import Figure, Section, Table
+from otpe.lab.report.panels import Bar, Bars, Lines
 from otpe.lab.runs import check_settings, task
 from otpe.lab.runs.compare import with_own
 from otpe.lab.runs.custom import NONE, Own

@@ -15,8 +15,9 @@ from otpe.analysis.landscape import Landscape, Plane, landscape, plane, project
 from otpe.datasets import SpikeBatch, registry
 from otpe.datasets.dataset import FrameSet
 from otpe.lab.report import words
-from otpe.lab.report.content import Contours, Figure, Lines, Path, Section, Table
+from otpe.lab.report.content import Figure, Section, Table
 from otpe.lab.report.palette import shown
+from otpe.lab.report.panels import Contours, Lines, Path
 from otpe.lab.runs import build_network, check_settings, compare, guards, saved_weights, task
 from otpe.lab.runs.compare import Comparison
 from otpe.lab.runs.custom import Own

@@ -11,7 +11,8 @@ import numpy as np
 
 from otpe import files
 from otpe.lab.report import sections, words
-from otpe.lab.report.content import Heat, Line, Section, to_json
+from otpe.lab.report.content import Section, to_json
+from otpe.lab.report.panels import Heat, Line
 from otpe.lab.runs import folder
 
 Kind = TypeVar("Kind")

@@ -14,8 +14,9 @@ import numpy as np
 from otpe import check, contents, files
 from otpe.lab import signals
 from otpe.lab.report import words
-from otpe.lab.report.content import Bar, Bars, Figure, Heat, Lines, Panel, Section, Table
+from otpe.lab.report.content import Figure, Section, Table
 from otpe.lab.report.palette import shown
+from otpe.lab.report.panels import Bar, Bars, Heat, Lines, Panel
 from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.compare import with_own
 from otpe.lab.runs.custom import NONE, Own, going_on
