@@ -20,15 +20,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import jax
 from jax.core import Tracer
 
 from otpe import check
+from otpe.choices import Backend, Precision
 
-Backend = Literal["auto", "plain", "pallas", "interpret"]
-Precision = Literal["float32", "tf32", "bf16"]
 VARIABLE = "OTPE_BACKEND"
 
 

@@ -17,13 +17,12 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from otpe import check, layers, neurons, scan, states, summary
-from otpe.engine import Backend, Engine, Precision, engine, plain_when_differentiated
+from otpe.choices import PAPER_LEAK, Backend, Precision
+from otpe.engine import Engine, engine, plain_when_differentiated
 from otpe.layers import Current, DenseLayer, LinearMap
 from otpe.neurons import LIF, Reset
 from otpe.neurons.leaks import Leak
 from otpe.surrogates import Surrogate, fast_sigmoid
-
-PAPER_LEAK = 0.9525741268224334  # sigmoid(3), the leak behind the paper's results
 
 State = tuple[Any, ...]  # the state of the neurons of each layer; for LIF the membrane after the reset, [B, n]
 

@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
+from otpe.choices import PAPER_LEAK, Backend, Precision
 from otpe.lab.nested_settings import Nested, field_names, flat_json
 
 Value = TypeVar("Value")
@@ -32,10 +33,7 @@ def metavar(name: str) -> Any:
 
 
 Mode = Literal["offline", "online"]
-Precision = Literal["float32", "tf32", "bf16"]
-Backend = Literal["auto", "plain", "pallas", "interpret"]
 Learned = Literal["no", "layer", "neuron"]
-PAPER_LEAK = 0.9525741268224334
 
 
 # --------------------
