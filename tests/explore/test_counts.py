@@ -132,7 +132,7 @@ def test_randman_is_summarised_from_end_to_end(tmp_path, tiny_randman, capsys):
         == 0
     )
     output = capsys.readouterr().out
-    assert "manifolds of seed 3, values standardised by fixed extremes; 3 mini-batches of 20" in output
+    assert "manifolds of seed 3, values scaled to a fixed range; 3 mini-batches of 20" in output
     assert "time steps, first to last spike" in output
     assert "Samples of each class" in output
     (split,) = read(out, "t-randman-001")["splits"]
@@ -150,7 +150,7 @@ def test_randman_shows_the_batches_that_training_sees(tiny_randman):
     assert split.events.labels[20:40].tolist() == labels.tolist()
     step, unit = np.nonzero(np.asarray(spikes)[:, 5])
     np.testing.assert_array_equal(split.events.recording(25), [step, unit])
-    assert "standardised by the range of each mini-batch, as in the authors' code" in statistics.about(config)
+    assert "scaled to the range of each mini-batch, as in the authors' code" in statistics.about(config)
 
 
 @pytest.mark.skipif(not Path(os.environ.get("OTPE_SHD", "none")).is_dir(), reason="OTPE_SHD names no folder")

@@ -56,7 +56,7 @@ def about(config: DataConfig) -> str:
     if "standardize" in uses:
         by = {"batch": "the range of each mini-batch, as in the authors' code", "fixed": "a fixed range"}
         return (
-            f"manifolds of seed {config.seed}, values standardised by {by[config.standardize]};"
+            f"manifolds of seed {config.seed}, values scaled to {by[config.standardize]};"
             f" {BATCHES} mini-batches of {BATCH}"
         )
     if registry.is_drawn(config.name):
