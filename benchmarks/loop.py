@@ -151,7 +151,7 @@ def ours(
         began = time.perf_counter()
         run()
         taken = time.perf_counter() - began - sum(finishing)
-        validate = partial(loop.examine, run.recipe.view, run.recipe.exam, splits.valid, run.state.params)
+        validate = partial(loop.score, run.recipe.setup, run.recipe.validation_set, splits.valid, run.state.params)
         evaluations = config.steps // config.eval_every
         return taken - evaluations * min(call_seconds(validate) for _ in range(5)), sum(finishing)
 

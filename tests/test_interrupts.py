@@ -157,9 +157,9 @@ def running(process):
 HANG_UP = """
 import os, signal
 from otpe.lab import signals
-with signals.caught() as wish:
+with signals.caught() as stop_request:
     os.kill(os.getpid(), signal.SIGHUP)
-    print(wish.number)
+    print(stop_request.number)
 try:
     raise signals.StoppedError(signal.SIGHUP, "")
 except KeyboardInterrupt as stop:

@@ -60,7 +60,7 @@ def nothing_is_made(monkeypatch, tmp_path):
     for name in ("host", "device"):
         monkeypatch.setattr(memory, name, lambda: 16.0 * GIB)
     (tmp_path / "some.csv").write_text("0.1,1,1\n")
-    for name in ("start", "advance", "examine"):
+    for name in ("start", "advance", "score"):
         monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))
     monkeypatch.setattr(manifolds, "tabulate", lambda *_: pytest.fail("made a table"))
     monkeypatch.setattr("otpe.stream.learner.start", lambda *_: pytest.fail("made a learner"))
@@ -164,8 +164,8 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
     rule = check_settings.checked(config)
     splits = train._splits(config, rule)
     net = build_network.network(config, splits.train.units, 3)
-    exam = loop.Exam(0, 1, config.batch)
-    recipe = train._recipe(config, rule, net, exam)
+    evaluation_set = loop.EvaluationSet(0, 1, config.batch)
+    recipe = train._recipe(config, rule, net, evaluation_set)
     networks = train._networks(config, splits)
     state = jax.eval_shape(lambda: loop.start(recipe, networks.seed))
     numbers = loop.Numbers(4, 8, 0.1)

@@ -62,7 +62,7 @@ def new(whole, tmp_path, no_page):
 
 @pytest.fixture
 def no_training(monkeypatch):
-    for name in ("start", "advance", "examine"):
+    for name in ("start", "advance", "score"):
         monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))
 
 

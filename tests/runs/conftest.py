@@ -34,5 +34,5 @@ def unfinished(trained, tmp_path):
 @pytest.fixture
 def no_training(monkeypatch):
     """Fail if anything is trained."""
-    for name in ("start", "advance", "examine"):
+    for name in ("start", "advance", "score"):
         monkeypatch.setattr(loop, name, lambda *_: pytest.fail("computed something"))

@@ -15,7 +15,7 @@ from otpe.datasets import from_arrays
 from otpe.lab.records import read_config
 from otpe.lab.report import content
 from otpe.lab.runs import checkpoint, compare, loop, task
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs.custom import CustomParts
 
 RULES = ("bptt", "ottt")
 
@@ -37,7 +37,7 @@ def config(tmp_path_factory):
 
 def run(config, data):
     """Run the comparison with these data under the name of a known dataset, so that the command can resume it."""
-    return compare.prepared_comparison(config, Own(data=data))()
+    return compare.prepared_comparison(config, CustomParts(data=data))()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_all_rules_start_from_the_same_state(compared, data):
     recipe, _, networks, state = begun[0]
     for other, given, same_networks, same in begun:
         assert given is data.train
-        assert (other.view.net, other.batch) == (recipe.view.net, recipe.batch)
+        assert (other.setup.net, other.batch) == (recipe.setup.net, recipe.batch)
         jax.tree.map(np.testing.assert_array_equal, same_networks, networks)
         jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
     assert [other.every for other, *_ in begun] == [1, 1, 3], "offline training does not use it"
@@ -157,9 +157,9 @@ def test_a_damaged_run_is_reported_before_training(compared, config, data, monke
     content = newest.read_bytes()
     newest.write_bytes(content[:-1])
     with pytest.raises(ValueError, match=r"ottt-online.* is damaged: "):
-        compare.prepared_comparison(replace(config, resume=True), Own(data=data))
+        compare.prepared_comparison(replace(config, resume=True), CustomParts(data=data))
     newest.write_bytes(content)
-    compare.prepared_comparison(replace(config, resume=True), Own(data=data)).folder.close()
+    compare.prepared_comparison(replace(config, resume=True), CustomParts(data=data)).folder.close()
 
 
 def test_resuming_with_other_settings_is_refused(compared, config, data):
@@ -172,7 +172,9 @@ def test_resuming_with_other_settings_is_refused(compared, config, data):
 
 
 def test_rules_all_means_every_rule(config, data, tmp_path):
-    comparison = compare.prepared_comparison(replace(config, rules=("all",), out=tmp_path / "all"), Own(data=data))
+    comparison = compare.prepared_comparison(
+        replace(config, rules=("all",), out=tmp_path / "all"), CustomParts(data=data)
+    )
     comparison.folder.close()
     assert [run.rule for run in comparison.runs if run.mode == "offline"] == list(otpe.rules())
     assert [run.rule for run in comparison.runs if run.mode == "online"] == [

@@ -134,7 +134,7 @@ def test_a_link_or_pipe_instead_of_a_file_is_refused(tmp_path, what, name):
     )  # otherwise code that opens the pipe would hang
     message = rf"{tmp_path / name} is {what}, expected a plain file. Move it away."
     with pytest.raises(files.NotPlainError, match=message):
-        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).settle()
+        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).flush()
     assert target.read_text() == "mine"
     if held is not None:
         os.close(held)

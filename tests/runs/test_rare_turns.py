@@ -67,9 +67,9 @@ class Gone(io.StringIO):
 
 def test_ctrl_c_is_noted_when_the_terminal_is_gone(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Gone())
-    with signals.caught() as wish:
+    with signals.caught() as stop_request:
         os.kill(os.getpid(), signal.SIGINT)
-    assert wish.number == signal.SIGINT
+    assert stop_request.number == signal.SIGINT
 
 
 def test_training_continues_when_warnings_cannot_be_written(tmp_path, monkeypatch, capsys):

@@ -61,12 +61,12 @@ def test_each_network_of_several_draws_trains_as_alone(tmp_path, given):
 
 def test_all_programs_are_compiled_before_the_first_step(tmp_path):
     run = prepared(replace(TINY, hidden=(7,), out=tmp_path / "run"))
-    before = [program._cache_size() for program in (loop.advance, loop.examine)]
+    before = [program._cache_size() for program in (loop.advance, loop.score)]
     run.compile()
-    compiled = [program._cache_size() for program in (loop.advance, loop.examine)]
+    compiled = [program._cache_size() for program in (loop.advance, loop.score)]
     assert [after - earlier for after, earlier in zip(compiled, before, strict=True)] == [1, 1]
     run()
-    assert [program._cache_size() for program in (loop.advance, loop.examine)] == compiled
+    assert [program._cache_size() for program in (loop.advance, loop.score)] == compiled
 
 
 def test_the_best_parameters_are_tested(trained):

@@ -311,7 +311,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     message = r"metrics.jsonl cannot be written: No space left on device. Make room, and go on with resume"
     with pytest.raises(OSError, match=message):
-        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).settle()
+        folder.Folder(tmp_path, folder.locked(tmp_path), ["{}\n"]).flush()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tiny_runs import TINY, arguments
 
 from otpe import cli
 from otpe.lab.runs import loop, task
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.settings import SweepConfig
 from otpe.lab.studies import grid
 
@@ -123,4 +123,4 @@ def test_bad_input_is_refused_before_training(args, message, tmp_path, monkeypat
 def test_settings_of_user_data_cannot_be_swept():
     config = SweepConfig(**{**SMALL, "rules": ("ottt",), "over": ("alpha=1,2",)})
     with pytest.raises(ValueError, match=r"over has alpha, but the data is your own, which does not depend on it"):
-        grid.points(config, Own(data=()))
+        grid.points(config, CustomParts(data=()))

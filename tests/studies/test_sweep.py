@@ -72,7 +72,7 @@ def run_log(monkeypatch):
     monkeypatch.setattr(sweep, "numbers", lambda known: known)
     monkeypatch.setattr(task, "named", lambda _: DATA)
     monkeypatch.setattr(task, "check_shapes", lambda *_: None)
-    monkeypatch.setattr(task, "as_taken", lambda _, splits, __: splits)
+    monkeypatch.setattr(task, "shaped_for_network", lambda _, splits, __: splits)
     monkeypatch.setattr(sweep, "_check_size", lambda *_: None)
     return log
 

@@ -22,18 +22,18 @@ class StoppedError(KeyboardInterrupt):
         self.status = 128 + number  # the exit status of a process that the signal ends
 
 
-class Wish:
+class StopRequest:
     """A request to stop. `number` is the signal that arrived, None before one does."""
 
     number: int | None = None
 
 
 @contextmanager
-def caught() -> Iterator[Wish]:
-    """Turn the first signal into a wish to stop. A second one acts as usual. Only the main thread gets signals."""
-    wish = Wish()
+def caught() -> Iterator[StopRequest]:
+    """Turn the first signal into a request to stop. A second one acts as usual. Only the main thread gets signals."""
+    stop_request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield wish
+        yield stop_request
         return
     before: dict[int, Any] = {}
 
@@ -42,7 +42,7 @@ def caught() -> Iterator[Wish]:
             signal.signal(*before.popitem())
 
     def note(number: int, _: FrameType | None) -> None:
-        wish.number = number
+        stop_request.number = number
         for handler in before.values():
             if isinstance(handler, CtrlC):
                 handler.pressed = True
@@ -54,7 +54,7 @@ def caught() -> Iterator[Wish]:
     for number in _to_save():
         before[number] = signal.signal(number, note)
     try:
-        yield wish
+        yield stop_request
     finally:
         restore()
 

@@ -137,12 +137,12 @@ class Run:
     def __call__(self) -> StreamResult:
         with self.opened:
             if not self.finished:
-                for note in self.folder.go_on(self.place.steps, measured=self.place.measured > 0):
+                for note in self.folder.resume(self.place.steps, measured=self.place.measured > 0):
                     self.line.say(f"otpe: warning: {note}")
                 for name in ("result.json", "section.json"):
                     (self.folder.path / name).unlink(missing_ok=True)
-                with signals.caught() as wish, self._served():
-                    self._stream(wish)
+                with signals.caught() as stop_request, self._served():
+                    self._stream(stop_request)
             return StreamResult(self.learner, self.score, self.place, self.folder.path)
 
     @contextmanager
@@ -167,23 +167,25 @@ class Run:
         found = (self.folder.path / "result.json").exists()
         return found and (self.source.standard is None or self.place.steps == self.config.steps)
 
-    def _stream(self, wish: signals.Wish) -> None:
+    def _stream(self, stop_request: signals.StopRequest) -> None:
         if self.source.standard is not None:
-            self.source.standard.stopping = lambda: wish.number is not None
+            self.source.standard.stopping = lambda: stop_request.number is not None
         try:
             if self.place.steps:
-                self._find_place(wish)
-            self._learn(wish)
+                self._find_place(stop_request)
+            self._learn(stop_request)
         except NotFiniteError as error:
             raise stream_state.not_finite(self.folder.checkpoints, error.step) from None
-        if wish.number is not None and self.place.steps != self.config.steps:
+        if stop_request.number is not None and self.place.steps != self.config.steps:
             self._measure_and_save()
-            raise signals.StoppedError(wish.number, f"stopped {self._where()}, and saved. {self._how_to_go_on()}")
+            raise signals.StoppedError(
+                stop_request.number, f"stopped {self._where()}, and saved. {self._how_to_go_on()}"
+            )
         self.score.reset()
         self._measure_and_save(last=True)
         self._write_result()
 
-    def _find_place(self, wish: signals.Wish) -> None:
+    def _find_place(self, stop_request: signals.StopRequest) -> None:
         """Read the source again up to the place of the checkpoint. Standard input continues with what comes now."""
         steps = self.place.steps
         if self.source.standard is not None:
@@ -191,10 +193,12 @@ class Run:
             self.line.say(f"Going on after step {steps:,}, with what comes on standard input from now on.")
             return
         self.line.say(f"Going on after step {steps:,}: the source is read again up to there.")
-        if not stream_state.read_again(self.source, self.place, lambda: wish.number is not None):
-            raise signals.StoppedError(wish.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}")
+        if not stream_state.read_again(self.source, self.place, lambda: stop_request.number is not None):
+            raise signals.StoppedError(
+                stop_request.number or 0, f"stopped {self._where()} as before. {self._how_to_go_on()}"
+            )
 
-    def _learn(self, wish: signals.Wish) -> None:
+    def _learn(self, stop_request: signals.StopRequest) -> None:
         """Learn until the stream ends or a signal comes."""
         config, standard = self.config, self.source.standard
         size = config.block or (128 if standard is None else 1)
@@ -216,7 +220,7 @@ class Run:
                     self._save()
                     saved_at = time.monotonic()
                 # After a signal, standard input gives no more steps, so the loop ends by itself.
-                if wish.number is not None and standard is None:
+                if stop_request.number is not None and standard is None:
                     break
         except BrokenError as error:
             self._measure_and_save()
@@ -245,7 +249,7 @@ class Run:
             self.line.say(stream_state.as_text(metrics, self.config.window))
 
     def _save(self) -> None:
-        self.folder.settle()
+        self.folder.flush()
         state = StreamState(self.learner, self.score, self.place, self.meter, self.identity)
         stream_state.save(self.folder.checkpoints, state)
 

@@ -8,8 +8,7 @@ from otpe import check
 from otpe.datasets import heidelberg
 from otpe.lab.nested_settings import field_names
 from otpe.lab.progress import say
-from otpe.lab.runs import build_network, check_settings, saved_weights, start_settings
-from otpe.lab.runs import custom as owned
+from otpe.lab.runs import build_network, check_settings, custom, saved_weights, start_settings
 from otpe.lab.settings import DenseNetworkSettings, NetworkSettings, StreamConfig
 from otpe.networks import Network
 from otpe.rulebook import rule as named_rule
@@ -77,7 +76,7 @@ def learner(config: StreamConfig, width: int, classes: int) -> StreamLearner:
         Optimizer(config.optimizer, config.learning_rate),
         config.seed,
         params=params,
-        loss=owned.NONE.loss_of(config),
+        loss=custom.NONE.loss_of(config),
         every=config.every,
         delay=config.delay,
         score_leak=1.0 if config.score_leak is None and source_kind(config) not in EVENTS else config.score_leak,

@@ -42,7 +42,7 @@ from otpe.lab.report import sections
 from otpe.lab.report.content import Section, from_json, to_json
 from otpe.lab.report.page import report
 from otpe.lab.runs import check_settings, folder, guards, task
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.runs.folder import RUNS
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import Run, prepared
@@ -137,7 +137,7 @@ class Reproduction:
             config = replace(config, learning_rate=accuracy_tables.best(trials, self.plan.scale.last).rate)
         found = read_run(out)
         if found is None:
-            return prepared(config, Own(data=self._splits(config)))
+            return prepared(config, CustomParts(data=self._splits(config)))
         mine = folder.identity(check_settings.plain(config))
         if config.dataset == "shd":  # the same folder may hold other recordings by now; manifolds follow from settings
             mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
@@ -220,7 +220,7 @@ def prepared_reproduction(config: ReproduceConfig) -> Reproduction:
     left_out = with_digits if missing else []
     out = config.out or RUNS / ("reproduce" if scale.name == "full" else f"reproduce-{scale.name}")
     files.make_folder(out)
-    folder.check_strangers(out, "reproduction")
+    folder.check_not_foreign(out, "reproduction")
     lock = folder.locked(out)
     try:
         _check_scale(out, scale, config)

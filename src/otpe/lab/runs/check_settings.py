@@ -11,8 +11,8 @@ import numpy as np
 from otpe import check, losses
 from otpe.datasets import registry
 from otpe.lab.nested_settings import field_types
-from otpe.lab.runs import custom as owned
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs import custom
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.rulebook import Rule
 from otpe.rulebook.named_rules import rule_and_loss
@@ -24,7 +24,7 @@ MOST = 2**31
 Config = TypeVar("Config", bound=Settings)
 
 
-def checked(config: TrainConfig, own: Own = owned.NONE) -> Rule:
+def checked(config: TrainConfig, own: CustomParts = custom.NONE) -> Rule:
     """Return the rule of these settings, with the readout that the loss needs. Raises for any invalid setting."""
     check_kind(config, TrainConfig)
     if isinstance(config.rule, Rule):
@@ -98,7 +98,7 @@ def check_choices(config: Any) -> None:
             check.one_of(name, getattr(config, name), get_args(kind))
 
 
-def check_loss(config: Any, own: Own = owned.NONE) -> None:
+def check_loss(config: Any, own: CustomParts = custom.NONE) -> None:
     """Raise for an unknown loss, and for invalid settings of the loss."""
     if own.loss is None:
         if not isinstance(config.loss, str):
@@ -106,7 +106,7 @@ def check_loss(config: Any, own: Own = owned.NONE) -> None:
                 f"loss is {config.loss!r}, expected a name in the settings. Pass your own loss as an argument:"
                 " otpe.train(config, loss=...)."
             )
-        check.one_of("loss", config.loss, (owned.RULE, *losses.NAMED))
+        check.one_of("loss", config.loss, (custom.RULE, *losses.NAMED))
     own.loss_of(config)
     if config.rate and not config.rate_weight:
         raise ValueError(f"rate is {config.rate}, which changes nothing without rate_weight. Give it too, such as 1.0.")
@@ -121,7 +121,7 @@ def check_readout(config: Any) -> None:
         )
 
 
-def aligned(config: TrainConfig, own: Own = owned.NONE) -> tuple[Rule, ...]:
+def aligned(config: TrainConfig, own: CustomParts = custom.NONE) -> tuple[Rule, ...]:
     """Return the rules whose gradients are compared with BPTT's."""
     if not isinstance(config.align, tuple | list) or len(set(config.align)) < len(config.align):
         raise ValueError(f"align is {config.align!r}, expected names of rules, none twice, such as ('otpe', 'ostl').")

@@ -15,8 +15,7 @@ from otpe import check, files, tables
 from otpe.lab.records import read_config
 from otpe.lab.report import content, sections, words
 from otpe.lab.report.palette import shown
-from otpe.lab.runs import check_settings, folder, guards, saved_weights, task
-from otpe.lab.runs import custom as owned
+from otpe.lab.runs import check_settings, custom, folder, guards, saved_weights, task
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import Result, numbers
 from otpe.lab.runs.start_settings import with_start_data
@@ -48,19 +47,19 @@ def compare(
     with matplotlib curves.png. Rules that cannot learn online are left out of that mode, and so are runs that diverge.
     """
     check_settings.check_kind(config, CompareConfig)
-    config, own = with_own(task.of_own(config, data), data, rules, net, loss, optimizer)
+    config, own = with_custom_parts(task.with_own_name(config, data), data, rules, net, loss, optimizer)
     return prepared_comparison(config, own)()
 
 
-def with_own(
+def with_custom_parts(
     config: Any, data: Any, rules: Any, net: Any, loss: LossChoice, optimizer: Any = None
-) -> tuple[Any, owned.Own]:
+) -> tuple[Any, custom.CustomParts]:
     """Return the settings with the names of the user's own parts, and these parts."""
     check_settings.check_rule_names("rules", config.rules)
-    config, own_rules = owned.with_rules(config, rules)
-    config, function = owned.with_loss(config, loss)
-    config, optimizer = owned.with_optimizer(config, optimizer)
-    return config, owned.Own(data=data, rules=own_rules, net=net, loss=function, optimizer=optimizer)
+    config, own_rules = custom.with_rules(config, rules)
+    config, function = custom.with_loss(config, loss)
+    config, optimizer = custom.with_optimizer(config, optimizer)
+    return config, custom.CustomParts(data=data, rules=own_rules, net=net, loss=function, optimizer=optimizer)
 
 
 @dataclass
@@ -72,7 +71,7 @@ class Comparison:
     left_out: list[str]
     splits: Splits
     folder: Folder
-    own: owned.Own = owned.NONE  # `own.data` is `splits`
+    own: custom.CustomParts = custom.NONE  # `own.data` is `splits`
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     diverged: list[str] = field(default_factory=list)
     verb: str = "compare"  # the command that resumes it
@@ -129,18 +128,20 @@ class Comparison:
         )
 
 
-def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, verb: str = "compare") -> Comparison:
+def prepared_comparison(
+    config: CompareConfig, own: custom.CustomParts = custom.NONE, *, verb: str = "compare"
+) -> Comparison:
     """Check everything, make or open the folder, and return the comparison. Raises for any bad input.
 
     `verb`: the command that runs the comparison: compare, or a study that contains one.
     """
     check_settings.check_kind(config, CompareConfig)
     config = check_settings.plain(config)
-    own = owned.going_on(config, own)
+    own = custom.with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
     runs, left_out = planned(config, own)
-    placed = runs if config.out is None else [_in(Path(config.out), run) for run in runs]
+    placed = runs if config.out is None else [_inside(Path(config.out), run) for run in runs]
 
     def check_sizes(shape: task.Shape) -> None:
         for run in placed:
@@ -152,10 +153,10 @@ def prepared_comparison(config: CompareConfig, own: owned.Own = owned.NONE, *, v
     if not _is_begun(config):
         saved_weights.starting_weights(config, own, network)
     data_hash = task.fingerprint(splits, config.seed, config.batch)
-    mine = {**folder.identity(config), "data": data_hash, **own.of_study}
+    identity = {**folder.identity(config), "data": data_hash, **own.of_study}
     own = replace(own, data=splits)
-    opened = folder.opened(config, [config.data_name, verb], mine, kind=verb)
-    runs = [_in(opened.path, run) for run in runs]
+    opened = folder.opened(config, [config.data_name, verb], identity, kind=verb)
+    runs = [_inside(opened.path, run) for run in runs]
     with opened.closed_after_error():
         for run in runs:
             if (Path(run.out or "") / "config.json").exists():
@@ -168,13 +169,13 @@ def _is_begun(config: CompareConfig) -> bool:
     return config.resume and config.out is not None and (Path(config.out) / "config.json").exists()
 
 
-def _in(where: Path, run: TrainConfig) -> TrainConfig:
+def _inside(where: Path, run: TrainConfig) -> TrainConfig:
     """Return the settings of a run with its folder inside the comparison's folder."""
     name = re.sub(r"[^\w.+-]+", "-", f"{run.rule}-{run.mode}").lstrip(".")
     return replace(run, out=where / files.short_name(name))
 
 
-def planned(config: CompareConfig, own: owned.Own = owned.NONE) -> tuple[list[TrainConfig], list[str]]:
+def planned(config: CompareConfig, own: custom.CustomParts = custom.NONE) -> tuple[list[TrainConfig], list[str]]:
     """Return the checked settings of every run, and a sentence for each that is left out."""
     for what, given in (("rules", config.rules), ("modes", config.modes)):
         check_settings.check_rule_names(what, given)

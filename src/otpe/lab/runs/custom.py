@@ -21,7 +21,7 @@ RULE = "rule"  # the default: the loss of the rule
 
 
 @dataclass(frozen=True)
-class Own:
+class CustomParts:
     """A user's own parts. The settings carry the names of the rules and of the loss."""
 
     data: Any = None  # otpe.Splits
@@ -68,7 +68,7 @@ class Own:
         return found | self.identity
 
 
-NONE = Own()
+NONE = CustomParts()
 
 
 def with_rule(config: Any, rule: str | Rule | None) -> tuple[Any, tuple[Rule, ...]]:
@@ -138,7 +138,7 @@ def stored_net(about: Mapping[str, Any]) -> Network | None:
     return storage.network_from_json(described) if isinstance(described, dict) else None
 
 
-def going_on(config: Any, own: Own) -> Own:
+def with_stored_net(config: Any, own: CustomParts) -> CustomParts:
     """Return the user's parts. For a run to resume without a given network, add the one that its folder describes."""
     path = None if config.out is None else Path(config.out) / "config.json"
     if not config.resume or own.net is not None or path is None or not path.is_file():

@@ -204,7 +204,7 @@ def _of_run(config: TrainConfig, result: Result, split: str) -> Dataset:
         raise ValueError(
             f"split is 'train', but {config.dataset} draws new samples for every mini-batch. Use test or valid."
         )
-    return getattr(task.as_taken(config, task.named(config), custom.NONE), split)
+    return getattr(task.shaped_for_network(config, task.named(config), custom.NONE), split)
 
 
 def _evaluated(result: Result, config: TrainConfig, data: Dataset, split: str, name: str) -> Evaluation:
@@ -222,14 +222,18 @@ def _evaluated(result: Result, config: TrainConfig, data: Dataset, split: str, n
             f"the data has {classes} classes, but the networks of {result.folder} have {net.classes} outputs."
         )
     seed, samples = (task.VALID, config.valid_samples) if split == "valid" else (task.TEST, config.test_samples)
-    exam = task.exam(data, seed, samples, config.batch)
+    evaluation_set = task.evaluation_set(data, seed, samples, config.batch)
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *result.params)
     number = jnp.arange(result.seeds, dtype=jnp.uint32)
     draws = number // (result.seeds // config.draws) if config.draws > 1 and hasattr(data, "on") else None
     networks = Networks(result.seed + number, draws)
     widest = max(int(np.prod(layer.out_shape)) for layer in net.layers)
-    memory.check_fits("the spikes of a layer", result.seeds * data.steps * exam.size * widest, {"batch": exam.size})
-    how = _How(net, config.precision, config.backend, exam)
+    memory.check_fits(
+        "the spikes of a layer",
+        result.seeds * data.steps * evaluation_set.size * widest,
+        {"batch": evaluation_set.size},
+    )
+    how = _How(net, config.precision, config.backend, evaluation_set)
     confusion = np.asarray(_confusion(how, data, networks, params))
     names = tuple(map(str, data.names)) + tuple(f"output {i}" for i in range(classes, net.classes))
     return Evaluation(str(result.folder), f"{config.data_name}, {name}", names, confusion)
@@ -242,7 +246,7 @@ class _How:
     net: Network
     precision: Precision
     backend: Backend
-    exam: task.Exam
+    evaluation_set: task.EvaluationSet
 
 
 @partial(jax.jit, static_argnums=0)
@@ -252,12 +256,12 @@ def _confusion(how: _How, data: Dataset, networks: Networks, params: Any) -> jax
 
     def one(network: Networks, params: Any) -> jax.Array:
         def add(i: Any, total: jax.Array) -> jax.Array:
-            batch, counted = loop.exam_batch(how.exam, network.sees(data), i)
+            batch, counted = loop.evaluation_batch(how.evaluation_set, network.sees(data), i)
             labels, answers, counted = _answers(how, params, batch, counted)
             return total.at[labels, jnp.where(answers < 0, net.classes, answers)].add(counted.astype(int))
 
         zero = jnp.zeros((net.classes, net.classes + 1), int)
-        return jax.lax.fori_loop(0, how.exam.batches, add, zero)
+        return jax.lax.fori_loop(0, how.evaluation_set.batches, add, zero)
 
     return loop.each_network(len(networks.seed), one)(networks, params)
 

@@ -48,7 +48,7 @@ class Resumable(Protocol):
 
 
 Config = TypeVar("Config", bound=Resumable)
-Grown = Callable[[dict[str, Any]], dict[str, Any]]  # replaces the stored number of steps by a larger one
+Growth = Callable[[dict[str, Any]], dict[str, Any]]  # replaces the stored number of steps by a larger one
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Folder:
     lock: BaseFileLock
     waiting: list[str] = field(default_factory=list)  # lines of metrics that are not written yet
     written: float = 0.0  # time of the last write of metrics
-    had: int | None = None  # number of steps before the run was made longer; None if it was not
+    old_steps: int | None = None  # number of steps before the run was made longer; None if it was not
 
     @property
     def checkpoints(self) -> Path:
@@ -81,11 +81,11 @@ class Folder:
         if time.monotonic() - self.written > SECONDS:
             self._write()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Write all metrics to the disk. Called before a checkpoint, whose metrics must not get lost."""
         self._write(to_disk=True)
 
-    def go_on(self, step: int, measured: bool) -> list[str]:
+    def resume(self, step: int, measured: bool) -> list[str]:
         """Remove metrics after this step, and record if the machine or versions changed. Returns warnings for the user.
 
         `measured`: whether metrics of this step or earlier must exist.
@@ -150,21 +150,21 @@ class Folder:
 def opened(
     config: Resumable,
     names: Sequence[str],
-    mine: dict[str, Any],
+    identity: dict[str, Any],
     *,
     kind: str = "train",
     about: Mapping[str, Any] = MappingProxyType({}),
-    grown: Grown | None = None,
+    growth: Growth | None = None,
 ) -> Folder:
     """Make a new folder for a run, or open the folder of the run to resume. Returns it locked.
 
     Args:
       config: the settings.
       names: joined, the name of a new folder if the settings have no `out`.
-      mine: what must be equal to the stored settings of a resumed run, as plain JSON.
+      identity: what must be equal to the stored settings of a resumed run, as plain JSON.
       kind: the verb that works in the folder.
       about: more entries for config.json.
-      grown: replaces the stored number of steps by a larger one. None: more steps are an error.
+      growth: replaces the stored number of steps by a larger one. None: more steps are an error.
     """
     stem = files.short_name(re.sub(r"[^\w.-]+", "-", "-".join(names)).lstrip(".-"))
     if config.out is None and config.resume:
@@ -174,22 +174,22 @@ def opened(
         )
     path = files.claim_folder(RUNS, stem) if config.out is None else Path(config.out)
     files.make_folder(path)
-    check_strangers(path, "run")
+    check_not_foreign(path, "run")
     lock = locked(path)
     try:
-        had = None
+        old_steps = None
         if not (path / "config.json").exists():
             files.remove_partial(path)
-            settings = {"format": FORMAT, "kind": kind, **plain(config), **mine, **about, **provenance()}
+            settings = {"format": FORMAT, "kind": kind, **plain(config), **identity, **about, **provenance()}
             files.write_json(path / "config.json", settings)
         else:
-            _check(path, config, mine, kind, grown)
+            _check(path, config, identity, kind, growth)
             files.remove_partial(path)
-            had = None if grown is None else _store_steps(path, mine["steps"])
+            old_steps = None if growth is None else _store_steps(path, identity["steps"])
     except BaseException:
         lock.release()
         raise
-    return Folder(path, lock, had=had)
+    return Folder(path, lock, old_steps=old_steps)
 
 
 def locked(path: Path) -> BaseFileLock:
@@ -208,7 +208,7 @@ def locked(path: Path) -> BaseFileLock:
     return lock
 
 
-def check_strangers(path: Path, what: str) -> None:
+def check_not_foreign(path: Path, what: str) -> None:
     """Raise FileExistsError if a folder has files but no run. Called before a lock file is written there."""
     others = sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
     if others and not (path / "config.json").exists():
@@ -218,15 +218,15 @@ def check_strangers(path: Path, what: str) -> None:
         )
 
 
-def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown: Grown | None) -> None:
+def _check(path: Path, config: Resumable, identity: dict[str, Any], kind: str, growth: Growth | None) -> None:
     """Raise FileExistsError if the folder holds another run, or this run and `resume` is not set."""
-    theirs = kind_of(read_config(path)) or kind
-    if theirs != kind and not {theirs, kind} <= {*SINGLE}:
+    stored_kind = kind_of(read_config(path)) or kind
+    if stored_kind != kind and not {stored_kind, kind} <= {*SINGLE}:
         raise FileExistsError(
-            f"out is {str(path)!r}, which holds {KINDS[theirs]}, not {KINDS[kind]}. Name another folder."
+            f"out is {str(path)!r}, which holds {KINDS[stored_kind]}, not {KINDS[kind]}. Name another folder."
         )
     known = read_settings(type(config), path)
-    check_same(str(path), known if grown is None else grown(known), mine)
+    check_same(str(path), known if growth is None else growth(known), identity)
     if not config.resume:
         finished, newest = any((path / name).exists() for name in RESULTS), checkpoint.newest(path / "checkpoints")
         at = "which is finished" if finished else f"saved at {newest.stem}" if newest else "which is not finished"
@@ -236,13 +236,13 @@ def _check(path: Path, config: Resumable, mine: dict[str, Any], kind: str, grown
         )
 
 
-def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+def check_same(where: str, stored: dict[str, Any], identity: dict[str, Any]) -> None:
     """Raise FileExistsError if stored settings differ from those of this run. The message names both."""
-    own = (name for name in theirs if name.startswith("own_") and name not in mine)  # such as own_net
-    differing = [name for name in (*mine, *own) if theirs.get(name) != mine.get(name)]
+    own = (name for name in stored if name.startswith("own_") and name not in identity)  # such as own_net
+    differing = [name for name in (*identity, *own) if stored.get(name) != identity.get(name)]
     if differing:
         listed = "; ".join(
-            f"{name} was {contents.shown(theirs.get(name))}, now is {contents.shown(mine.get(name))}"
+            f"{name} was {contents.shown(stored.get(name))}, now is {contents.shown(identity.get(name))}"
             for name in differing[:4]
         )
         more = f"; and {len(differing) - 4} more" if len(differing) > 4 else ""
@@ -255,19 +255,19 @@ def check_same(where: str, theirs: dict[str, Any], mine: dict[str, Any]) -> None
 # A run that is made longer.
 
 
-def check_growth(config: TrainConfig, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+def check_growth(config: TrainConfig, identity: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
     """Return the stored settings. If the only difference is a larger number of steps, with that number."""
-    had = theirs.get("steps")
-    others = [name for name in mine if name != "steps" and theirs.get(name) != mine[name]]
-    if not (config.resume and isinstance(had, int) and had < config.steps) or others:
-        return theirs
+    old_steps = stored.get("steps")
+    others = [name for name in identity if name != "steps" and stored.get(name) != identity[name]]
+    if not (config.resume and isinstance(old_steps, int) and old_steps < config.steps) or others:
+        return stored
     if config.schedule != "constant":
         raise ValueError(
-            f"steps was {had}, now is {config.steps}, but the {config.schedule} schedule reaches its final rate at the"
-            " last step, so a longer run differs from its first step on. Train it in another folder. To continue from"
-            " the weights of this run, use start."
+            f"steps was {old_steps}, now is {config.steps}, but the {config.schedule} schedule reaches its final rate"
+            " at the last step, so a longer run differs from its first step on. Train it in another folder. To continue"
+            " from the weights of this run, use start."
         )
-    return {**theirs, "steps": config.steps}
+    return {**stored, "steps": config.steps}
 
 
 def _store_steps(path: Path, steps: int) -> int | None:
@@ -275,23 +275,23 @@ def _store_steps(path: Path, steps: int) -> int | None:
 
     The settings are written first. If the process ends before it has removed the result, the next call removes it.
     """
-    found, had = read_config(path), None
+    found, old_steps = read_config(path), None
     if found["steps"] != steps:
-        had = found["steps"]
-        longer = [*found.get("made_longer", []), {"from": had, "to": steps}]
+        old_steps = found["steps"]
+        longer = [*found.get("made_longer", []), {"from": old_steps, "to": steps}]
         files.write_json(path / "config.json", found | {"steps": steps, "made_longer": longer})
     if (path / "result.json").is_file() and read_json(path / "result.json").get("steps", steps) != steps:
         (path / "result.json").unlink()
-    return had
+    return old_steps
 
 
-def growth_note(config: TrainConfig, had: int) -> list[str]:
-    """Return a warning if a run with all steps from the start would not be evaluated after `had` steps."""
-    if had % config.eval_every == 0:
+def growth_note(config: TrainConfig, old_steps: int) -> list[str]:
+    """Return a warning if a run with all steps from the start would not be evaluated after `old_steps` steps."""
+    if old_steps % config.eval_every == 0:
         return []
     return [
-        f"the run had {had:,} steps, and was evaluated at their end. A run of {config.steps:,} steps from the start has"
-        f" no evaluation there, since eval_every is {config.eval_every:,}."
+        f"the run had {old_steps:,} steps, and was evaluated at their end. A run of {config.steps:,} steps from the"
+        f" start has no evaluation there, since eval_every is {config.eval_every:,}."
     ]
 
 

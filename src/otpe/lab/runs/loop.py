@@ -25,7 +25,7 @@ from otpe.analysis import Alignment, alignment
 from otpe.datasets import Dataset, SpikeBatch
 from otpe.datasets.dataset import FrameSet, random_key
 from otpe.engine import Backend, Precision
-from otpe.lab.runs.task import Exam
+from otpe.lab.runs.task import EvaluationSet
 from otpe.lab.settings import Mode
 from otpe.networks import Network
 from otpe.rulebook import Rule
@@ -40,7 +40,7 @@ FOR_WEIGHTS = 2**31  # folded into the seed's key; mini-batches fold in their nu
 
 
 @dataclass(frozen=True)
-class View:
+class EvaluationSetup:
     """Everything that an evaluation depends on, except data and parameters."""
 
     net: Network
@@ -54,7 +54,7 @@ class View:
 class Recipe:
     """Everything that the compiled training program depends on."""
 
-    view: View
+    setup: EvaluationSetup
     rule: Rule
     mode: Mode
     optimizer: Interned | optax.GradientTransformationExtraArgs
@@ -63,7 +63,7 @@ class Recipe:
     every: int
     stride: int
     traces: TraceChoice
-    exam: Exam  # for validation
+    validation_set: EvaluationSet
     align: tuple[Rule, ...] = ()  # rules whose gradients are compared with BPTT's at evaluations
 
 
@@ -137,7 +137,7 @@ def start(recipe: Recipe, seeds: Array, given: Any = None) -> State:
     """Return the state before the first step. `given`: parameters with a first axis of S seeds; None: random."""
 
     def weights(seed: Array) -> Any:
-        return recipe.view.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
+        return recipe.setup.net.init(jax.random.fold_in(random_key(seed), FOR_WEIGHTS), jnp.float32)
 
     params, none = jax.vmap(weights)(seeds) if given is None else given, jnp.zeros(len(seeds), jnp.float32)
     best = Best(none - 1, jnp.zeros(len(seeds), jnp.int32), params)
@@ -185,7 +185,7 @@ def _blank(row: Row) -> Log:
 
 def _validated(recipe: Recipe, data: Dataset, networks: Networks, state: State) -> tuple[State, Scores]:
     """Return the scores, and the state with the best parameters updated and the sum of losses reset."""
-    scores = _scores(recipe.view, recipe.exam, data, networks, state.params, recipe.exam.batches)
+    scores = _scores(recipe.setup, recipe.validation_set, data, networks, state.params, recipe.validation_set.batches)
     better = scores.accuracy > state.best.accuracy
 
     def keep(new: Array, old: Array) -> Array:
@@ -200,21 +200,23 @@ def _aligned(recipe: Recipe, data: Dataset, networks: Networks, state: State) ->
     """Return the alignment of the rules' gradients with BPTT's, on the next mini-batch."""
     if not recipe.align:
         return {}
-    view = recipe.view
-    how: dict[str, Any] = {"loss": view.loss, "precision": view.precision, "backend": view.backend}
+    setup = recipe.setup
+    how: dict[str, Any] = {"loss": setup.loss, "precision": setup.precision, "backend": setup.backend}
 
     def one(network: Networks, params: Any) -> dict[str, Alignment]:
         batch = network.sees(data).batch(network.seed, state.step, recipe.batch)
         mask = None if batch.lengths is None else batch.mask
-        return alignment(recipe.view.net, params, batch.spikes, batch.labels, mask, rules=recipe.align, **how)
+        return alignment(recipe.setup.net, params, batch.spikes, batch.labels, mask, rules=recipe.align, **how)
 
     return each_network(len(networks.seed), one)(networks, state.params)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def examine(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
-    """Return the scores of these parameters over the first `batches` mini-batches of the exam."""
-    return _scores(view, exam, data, networks, params, batches)
+def score(
+    setup: EvaluationSetup, evaluation_set: EvaluationSet, data: Dataset, networks: Networks, params: Any, batches: Any
+) -> Scores:
+    """Return the scores of these parameters over the first `batches` mini-batches of the evaluation."""
+    return _scores(setup, evaluation_set, data, networks, params, batches)
 
 
 def _learn(
@@ -224,50 +226,52 @@ def _learn(
     if recipe.schedule is not None:
         opt_state = opt_state._replace(rate=rate * recipe.schedule(step))
     (spikes, labels), mask = batch, None if batch.lengths is None else batch.mask
-    view, optimizer = recipe.view, recipe.optimizer
+    setup, optimizer = recipe.setup, recipe.optimizer
     options: dict[str, Any] = {
-        "rule": recipe.rule, "loss": view.loss, "precision": view.precision, "backend": view.backend,
+        "rule": recipe.rule, "loss": setup.loss, "precision": setup.precision, "backend": setup.backend,
     }  # fmt: skip
     if recipe.mode == "online":
         options |= {"optimizer": optimizer, "every": recipe.every, "traces": recipe.traces}
-        params, opt_state, each = online_pass(view.net, params, opt_state, spikes, labels, mask, **options)
+        params, opt_state, each = online_pass(setup.net, params, opt_state, spikes, labels, mask, **options)
         return params, opt_state, each.mean() if mask is None else each @ (mask.sum(1) / mask.sum()).astype(each.dtype)
-    loss, grads = gradients(view.net, params, spikes, labels, mask, **options)
+    loss, grads = gradients(setup.net, params, spikes, labels, mask, **options)
     updates, opt_state = optimizer.update(grads, opt_state, params, value=loss)
     return optax.apply_updates(params, updates), opt_state, loss
 
 
-def _scores(view: View, exam: Exam, data: Dataset, networks: Networks, params: Any, batches: Any) -> Scores:
-    """Return means over the exam: the rule's loss, accuracy by spike count (silence is wrong), and spike rates."""
+def _scores(
+    setup: EvaluationSetup, evaluation_set: EvaluationSet, data: Dataset, networks: Networks, params: Any, batches: Any
+) -> Scores:
+    """Return means over an evaluation: the rule's loss, accuracy by spike count (silence is wrong), and spike rates."""
 
     def one(network: Networks, params: Any) -> Scores:
         def add(i: Any, total: Any) -> Any:
-            batch, counts = exam_batch(exam, network.sees(data), i)
+            batch, counts = evaluation_batch(evaluation_set, network.sees(data), i)
             own = counts if batch.lengths is None else counts & batch.mask  # [T, B] steps of real samples
-            spikes = view.net.record(params, batch.spikes, precision=view.precision, backend=view.backend)
+            spikes = setup.net.record(params, batch.spikes, precision=setup.precision, backend=setup.backend)
             weight = own.astype(spikes[-1].dtype)
-            loss = losses.of_outputs(view.net, view.loss, view.readout, spikes, batch.labels, weight)
+            loss = losses.of_outputs(setup.net, setup.loss, setup.readout, spikes, batch.labels, weight)
             right, asked = losses.hits(spikes[-1], batch.labels, own)
             rates = jnp.stack([(s.mean(range(2, s.ndim)) * weight).sum() for s in spikes])
             return jax.tree.map(jnp.add, total, (loss, weight.sum(), right, asked, rates))
 
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), int)
-        total = (zero, zero, none, none, jnp.zeros(view.net.depth, jnp.float32))
+        total = (zero, zero, none, none, jnp.zeros(setup.net.depth, jnp.float32))
         loss, time, right, samples, rates = jax.lax.fori_loop(0, batches, add, total)
         return Scores(loss / time, (right / samples).astype(jnp.float32), rates / time)
 
     return each_network(len(networks.seed), one)(networks, params)
 
 
-def exam_batch(exam: Exam, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
+def evaluation_batch(evaluation_set: EvaluationSet, data: Dataset, i: Any) -> tuple[SpikeBatch, Array]:
     """Return mini-batch i, and a mask [T, B] of samples to count. The last mini-batch is filled up with a repeated
     sample, which does not count.
     """
     if isinstance(data, FrameSet):
-        which = i * exam.size + jnp.arange(exam.size)
+        which = i * evaluation_set.size + jnp.arange(evaluation_set.size)
         batch, counts = data.take(jnp.minimum(which, len(data) - 1)), which < len(data)
     else:
-        batch, counts = data.batch(exam.seed, i, exam.size), jnp.ones(exam.size, bool)
+        batch, counts = data.batch(evaluation_set.seed, i, evaluation_set.size), jnp.ones(evaluation_set.size, bool)
     return batch, jnp.broadcast_to(counts, batch.spikes.shape[:2])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from otpe import check, contents, files, storage, tensors
 from otpe.lab.records import STUDIES, kind_of, read_training
 from otpe.lab.runs import build_network, checkpoint, folder
-from otpe.lab.runs.custom import Own, stored_net
+from otpe.lab.runs.custom import CustomParts, stored_net
 from otpe.lab.runs.results import Result, from_json
 from otpe.lab.runs.results import read as read_result
 from otpe.lab.runs.task import parameter_shapes
@@ -105,7 +105,7 @@ class SnapshotWriter:
             self.waiting.pop(0).result()
         self.waiting.append(self.pool.submit(save_snapshot, self.run, step, params))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all snapshots are on the disk. Called before a checkpoint, whose snapshots must not get lost."""
         while self.waiting:
             self.waiting.pop(0).result()
@@ -136,7 +136,7 @@ def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, An
 # Weights to start with in place of random ones: of a finished run, of a file of `otpe.save`, or given as parameters
 
 
-def starting_weights(config: Settings, own: Own, net: Network) -> Any:
+def starting_weights(config: Settings, own: CustomParts, net: Network) -> Any:
     """Return the parameters of all seeds [S, …], or None if nothing is given."""
     if config.start is None and own.start is None:
         return None
@@ -192,9 +192,9 @@ def _check_same(where: str, found: Network, net: Network) -> None:
     if found == net:
         return
     pairs = zip_longest(zip(found.layers, found.neurons, strict=True), zip(net.layers, net.neurons, strict=True))
-    i, (theirs, ours) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    theirs, ours = ("missing" if pair is None else f"{pair[0]} with {pair[1]}" for pair in (theirs, ours))
+    i, (stored, here) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    stored, here = ("missing" if pair is None else f"{pair[0]} with {pair[1]}" for pair in (stored, here))
     raise ValueError(
-        f"{where} the network is another one: its layer {i} is {theirs}, and here it is {ours}. Give the settings of"
+        f"{where} the network is another one: its layer {i} is {stored}, and here it is {here}. Give the settings of"
         " that network. To use its parameters in this network: otpe.train(config, start=otpe.load(...).params)."
     )

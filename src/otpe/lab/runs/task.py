@@ -16,7 +16,7 @@ from otpe.datasets import Dataset, FrameSet, flat, registry
 from otpe.datasets.dataset import shape_of
 from otpe.lab.progress import say
 from otpe.lab.runs.check_settings import Config
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.settings import DataSettings, Settings, TrainConfig
 from otpe.networks import Network
 from otpe.rulebook import Rule, stepper
@@ -31,7 +31,7 @@ class Splits(NamedTuple):
     test: Dataset
 
 
-class Exam(NamedTuple):
+class EvaluationSet(NamedTuple):
     """The samples of an evaluation: all recordings in order, or samples drawn from a seed that training never uses."""
 
     seed: int
@@ -52,7 +52,7 @@ def named(settings: DataSettings) -> Splits:
     return splits
 
 
-def of_own(config: Config, data: Any) -> Config:
+def with_own_name(config: Config, data: Any) -> Config:
     """Return the settings with the dataset "own" if a user's own data has the name of a known dataset."""
     if data is not None and not (isinstance(config.dataset, str) and config.dataset):
         raise ValueError(f"dataset is {config.dataset!r}, expected a name for your data, such as 'mine'.")
@@ -99,7 +99,7 @@ def _check_batch(name: str, dataset: Dataset) -> None:
         )
 
 
-def loaded(config: Settings, own: Own, check_size: Callable[["Shape"], None]) -> Splits:
+def loaded(config: Settings, own: CustomParts, check_size: Callable[["Shape"], None]) -> Splits:
     """Return the named data or a user's own, as the network takes it. Raises if its parts do not match.
 
     `check_size` raises for a shape that is too large. It is called before the named data is made, and after.
@@ -109,10 +109,10 @@ def loaded(config: Settings, own: Own, check_size: Callable[["Shape"], None]) ->
     splits = named(config) if own.data is None else given(own.data)
     check_shapes(splits, config.batch)
     check_size(found_shape(splits))
-    return as_taken(config, splits, own)
+    return shaped_for_network(config, splits, own)
 
 
-def as_taken(config: Settings, splits: Splits, own: Own) -> Splits:
+def shaped_for_network(config: Settings, splits: Splits, own: CustomParts) -> Splits:
     """Return the data in the shape that the network takes: flat for dense layers, otherwise unchanged."""
     return splits if config.conv or own.net is not None else flattened(splits)
 
@@ -134,13 +134,13 @@ def check_shapes(splits: Splits, batch: int) -> None:
         raise ValueError(f"batch is {batch}, more than the {len(train)} recordings to learn from. Use a smaller batch.")
 
 
-def exam(dataset: Dataset, seed: int, samples: int, size: int) -> Exam:
+def evaluation_set(dataset: Dataset, seed: int, samples: int, size: int) -> EvaluationSet:
     """Return the evaluation of a dataset: `samples` draws, or all recordings, in mini-batches of this size."""
     if isinstance(dataset, FrameSet):
         size = min(size, len(dataset))
-        return Exam(seed, -(-len(dataset) // size), size)
+        return EvaluationSet(seed, -(-len(dataset) // size), size)
     size = min(size, samples)
-    return Exam(seed, -(-samples // size), size)
+    return EvaluationSet(seed, -(-samples // size), size)
 
 
 class Facts(NamedTuple):
@@ -160,7 +160,7 @@ def facts(config: TrainConfig, splits: Splits) -> Facts:
     train, test = splits.train, splits.test
     epochs = config.steps * config.batch / len(train) if isinstance(train, FrameSet) else None
     if not isinstance(test, FrameSet):
-        drawn = exam(test, TEST, config.test_samples, config.batch)
+        drawn = evaluation_set(test, TEST, config.test_samples, config.batch)
         return Facts(epochs, drawn.batches * drawn.size, 1 / len(test.names))
     labels = np.asarray(test.labels).ravel()
     return Facts(epochs, len(test), float(np.bincount(labels).max() / labels.size))

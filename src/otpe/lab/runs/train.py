@@ -15,14 +15,13 @@ import optax
 
 from otpe import check, files
 from otpe.datasets.dataset import shape_of
-from otpe.lab.runs import build_network, check_settings, checkpoint, folder, loop, saved_weights, task
-from otpe.lab.runs import custom as owned
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs import build_network, check_settings, checkpoint, custom, folder, loop, saved_weights, task
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.runs.folder import Folder
-from otpe.lab.runs.loop import Networks, Recipe, State, View
+from otpe.lab.runs.loop import EvaluationSetup, Networks, Recipe, State
 from otpe.lab.runs.results import Result
 from otpe.lab.runs.start_settings import with_start_data
-from otpe.lab.runs.task import Exam, Splits
+from otpe.lab.runs.task import EvaluationSet, Splits
 from otpe.lab.runs.training_run import Run, check_tensorboard
 from otpe.lab.settings import Settings, TrainConfig
 from otpe.losses import LossChoice
@@ -62,22 +61,24 @@ def train(
       KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP came; the state was saved before.
     """
     check_settings.check_kind(config, TrainConfig)
-    config, rules = owned.with_rule(task.of_own(config, data), rule)
-    config, function = owned.with_loss(config, loss)
-    config, optimizer = owned.with_optimizer(config, optimizer)
+    config, rules = custom.with_rule(task.with_own_name(config, data), rule)
+    config, function = custom.with_loss(config, loss)
+    config, optimizer = custom.with_optimizer(config, optimizer)
     if isinstance(start, str | Path):
         config, start = replace(config, start=Path(start)), None
-    own = Own(data=data, rules=rules, net=net, loss=function, optimizer=optimizer, start=start)
+    own = CustomParts(data=data, rules=rules, net=net, loss=function, optimizer=optimizer, start=start)
     return prepared(config, own, may_grow=True)()
 
 
-def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = False, kind: str = "train") -> Run:
+def prepared(
+    config: TrainConfig, own: CustomParts = custom.NONE, *, may_grow: bool = False, kind: str = "train"
+) -> Run:
     """Check everything, make or open the folder, and return the run. Raises for any bad input.
 
     `may_grow`: a stored run may be made longer, with more steps than it had. `kind`: the verb that works in the folder.
     """
     check_settings.check_kind(config, TrainConfig)
-    own = owned.going_on(config, own)
+    own = custom.with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
     chosen = check_settings.checked(config, own)
@@ -88,30 +89,30 @@ def prepared(config: TrainConfig, own: Own = owned.NONE, *, may_grow: bool = Fal
     network = network_of(config, splits, own)
     loss = own.loss_of(config)
     check.targets(network, loss, np.zeros(1, int), 1)
-    exam = task.exam(splits.valid, task.VALID, config.valid_samples, config.batch)
-    recipe = _recipe(config, chosen, network, exam, own)
+    validation_set = task.evaluation_set(splits.valid, task.VALID, config.valid_samples, config.batch)
+    recipe = _recipe(config, chosen, network, validation_set, own)
     networks = _networks(config, splits)
     if own.net is not None or own.loss is not None:
-        _try(recipe, splits, networks)
+        _trace_a_step(recipe, splits, networks)
     weights = None if _is_begun(config) else saved_weights.starting_weights(config, own, network)
     start = partial(loop.start, recipe, networks.seed, weights)
     data_hash = task.fingerprint(splits, config.seed, config.batch)
-    mine = {**folder.identity(config), "data": data_hash, **own.of_run(config)}
-    grown = partial(folder.check_growth, config, mine) if may_grow else None
+    identity = {**folder.identity(config), "data": data_hash, **own.of_run(config)}
+    growth = partial(folder.check_growth, config, identity) if may_grow else None
     shape = {"data_shape": list(shape_of(splits.train)), "data_classes": len(splits.train.names)}
     opened = folder.opened(
-        config, [config.data_name, chosen.name, config.mode], mine, kind=kind, about=shape, grown=grown
+        config, [config.data_name, chosen.name, config.mode], identity, kind=kind, about=shape, growth=growth
     )
     with opened.closed_after_error():
         files.make_folder(opened.checkpoints)
         for place in (opened.checkpoints, opened.path / "snapshots"):
             files.remove_partial(place)
         found = opened.read_result()
-        state, seconds = _begin(opened, start, mine, finished=found is not None, grown=grown)
-    return Run(config, recipe, splits, networks, opened, mine, state, found, seconds)
+        state, seconds = _begin(opened, start, identity, finished=found is not None, growth=growth)
+    return Run(config, recipe, splits, networks, opened, identity, state, found, seconds)
 
 
-def network_of(config: Settings, splits: Splits, own: Own) -> Network:
+def network_of(config: Settings, splits: Splits, own: CustomParts) -> Network:
     """Return the network of these settings or the user's own. Raises ValueError if it does not take the data."""
     inputs, classes = shape_of(splits.train), len(splits.train.names)
     network = build_network.network(config, inputs, classes) if own.net is None else own.net
@@ -119,7 +120,7 @@ def network_of(config: Settings, splits: Splits, own: Own) -> Network:
     return network
 
 
-def check_size(config: TrainConfig, rule: Rule, shape: task.Shape, own: Own = owned.NONE) -> None:
+def check_size(config: TrainConfig, rule: Rule, shape: task.Shape, own: CustomParts = custom.NONE) -> None:
     """Raise ValueError if the run cannot fit into memory. A finished run is only read, so it is not checked."""
     if config.resume and config.out is not None and os.path.exists(Path(config.out) / "result.json"):
         return
@@ -145,11 +146,11 @@ def _is_begun(config: TrainConfig) -> bool:
 
 
 def _begin(
-    opened: Folder, start: Callable[[], State], mine: dict[str, Any], finished: bool, grown: folder.Grown | None
+    opened: Folder, start: Callable[[], State], identity: dict[str, Any], finished: bool, growth: folder.Growth | None
 ) -> tuple[State, float]:
     """Return the state and the seconds of training from the newest checkpoint, or the initial state and 0."""
-    path = checkpoint.newest(opened.checkpoints, last=mine["steps"])
-    if finished and (path is None or path.name != checkpoint.name(mine["steps"])):
+    path = checkpoint.newest(opened.checkpoints, last=identity["steps"])
+    if finished and (path is None or path.name != checkpoint.name(identity["steps"])):
         raise FileNotFoundError(
             f"{opened.path} holds a finished run whose last checkpoint is gone. Its numbers are in result.json; for its"
             " weights put the checkpoint back, or train again in another folder."
@@ -157,18 +158,20 @@ def _begin(
     if path is None:
         return start(), 0.0
     found = checkpoint.load(path, jax.eval_shape(start))
-    theirs = {**folder.plain(TrainConfig()), **found.identity}
-    folder.check_same(str(path), theirs if grown is None else grown(theirs), mine)
+    stored = {**folder.plain(TrainConfig()), **found.identity}
+    folder.check_same(str(path), stored if growth is None else growth(stored), identity)
     return found.state, found.seconds
 
 
-def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own = owned.NONE) -> Recipe:
+def _recipe(
+    config: TrainConfig, rule: Rule, net: Network, validation_set: EvaluationSet, own: CustomParts = custom.NONE
+) -> Recipe:
     if own.optimizer is None:
         optimizer, schedule = Optimizer.of(config).with_rate_in_state(), Optimizer.of(config).rate_schedule()
     else:
         optimizer, schedule = interned(own.optimizer, task.parameter_shapes(net)), None
     return Recipe(
-        view=View(net, rule.readout, config.precision, config.backend, own.loss_of(config)),
+        setup=EvaluationSetup(net, rule.readout, config.precision, config.backend, own.loss_of(config)),
         rule=rule,
         mode=config.mode,
         optimizer=optimizer,
@@ -177,12 +180,12 @@ def _recipe(config: TrainConfig, rule: Rule, net: Network, exam: Exam, own: Own 
         every=config.every,
         stride=loop.longest_stride(math.gcd(config.eval_every, config.steps, config.snapshots)),
         traces=config.traces,
-        exam=exam,
+        validation_set=validation_set,
         align=check_settings.aligned(config, own),
     )
 
 
-def _try(recipe: Recipe, splits: Splits, networks: Networks) -> None:
+def _trace_a_step(recipe: Recipe, splits: Splits, networks: Networks) -> None:
     """Trace one step on shapes alone, so that errors in a user's own network or loss come before a folder is made."""
 
     def step(data: Any, networks: Networks) -> Any:

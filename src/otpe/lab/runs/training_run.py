@@ -25,7 +25,7 @@ from otpe.lab.settings import TrainConfig
 BLOCK_SECONDS = 0.5  # long enough to keep the device busy, and short enough to stop soon after a signal
 
 
-class Pace:
+class BlockTimer:
     """Chooses how many strides a block has."""
 
     def __init__(self, checkpoint_seconds: float) -> None:
@@ -88,29 +88,29 @@ class Run:
         try:
             found = self._train() if self.found is None else self.found
             params = self.state.best.params
-            return from_json(found, self.folder.path, self.recipe.view.net, params, self.folder.metrics())
+            return from_json(found, self.folder.path, self.recipe.setup.net, params, self.folder.metrics())
         finally:
             self.folder.close()
 
     def _train(self) -> dict[str, Any]:
         config, step = self.config, int(self.state.step)
-        longer = [] if self.folder.had is None else folder.growth_note(config, self.folder.had)
-        for note in [*longer, *self.folder.go_on(step, measured=step >= config.eval_every)]:
+        longer = [] if self.folder.old_steps is None else folder.growth_note(config, self.folder.old_steps)
+        for note in [*longer, *self.folder.resume(step, measured=step >= config.eval_every)]:
             self.warn(note)
         bar = self.bar(f"{self.recipe.rule.name} {config.mode}", step, config.steps)
         board = Board(self.folder.path, step) if config.tensorboard else None
         weights = saved_weights.SnapshotWriter(self.folder.path)
         with contents.reading(self.folder.path / "metrics.jsonl", "Name another folder."):
-            guard = guards.RateGuard(guards.watched(self.recipe.view.net), self.warn, self.folder.metrics())
+            guard = guards.RateGuard(guards.watched(self.recipe.setup.net), self.warn, self.folder.metrics())
         try:
-            with signals.caught() as wish:
+            with signals.caught() as stop_request:
                 self.compile()
                 bar.begin()
-                pace, saved_at = Pace(config.checkpoint_seconds), time.monotonic()
+                timer, saved_at = BlockTimer(config.checkpoint_seconds), time.monotonic()
                 if config.snapshots and step == 0:
                     weights.save(0, self.state.params)
                 while step < config.steps:
-                    lines = self._block(pace, step)
+                    lines = self._block(timer, step)
                     step = int(self.state.step)
                     bar.advance(step)
                     for line in lines:
@@ -121,16 +121,18 @@ class Run:
                             board.add(line, range(config.seed, config.seed + config.seeds))
                     if config.snapshots and (step % config.snapshots == 0 or step == config.steps):
                         weights.save(step, self.state.params)
-                    last = step == config.steps or wish.number is not None
+                    last = step == config.steps or stop_request.number is not None
                     if last or time.monotonic() - saved_at >= config.checkpoint_seconds:
-                        weights.settle()
+                        weights.flush()
                         self._save()
                         saved_at = time.monotonic()
-                    if wish.number is not None and step < config.steps:
-                        raise signals.StoppedError(wish.number, self._how_to_resume(step))
+                    if stop_request.number is not None and step < config.steps:
+                        raise signals.StoppedError(stop_request.number, self._how_to_resume(step))
                 found = self._finish()
-                if wish.number is not None:
-                    raise signals.StoppedError(wish.number, f"stopped; {self.folder.path} is finished, with its result")
+                if stop_request.number is not None:
+                    raise signals.StoppedError(
+                        stop_request.number, f"stopped; {self.folder.path} is finished, with its result"
+                    )
                 return found
         finally:
             bar.close()
@@ -146,17 +148,17 @@ class Run:
         numbers = loop.Numbers(self.config.eval_every, self.config.steps, self.config.learning_rate)
         return loop.advance(recipe, self.splits.train, self.splits.valid, self.networks, self.state, strides, numbers)
 
-    def _block(self, pace: Pace, step: int) -> list[dict[str, Any]]:
+    def _block(self, timer: BlockTimer, step: int) -> list[dict[str, Any]]:
         """Train for a block of steps. Returns a line of metrics for every evaluation in it."""
         recipe, before = self.recipe, self.state
         odd = -step % recipe.stride  # steps to the next whole stride; a checkpoint of another device may be within one
         if odd:
             recipe = replace(recipe, stride=1)
-        strides = pace.begin(odd or self._room(step) // recipe.stride)
+        strides = timer.begin(odd or self._room(step) // recipe.stride)
         state, log, finite = self._advance(recipe, strides)
         log, finite = jax.device_get((log, finite))  # the only place where the host waits for the device
         steps, began = strides * recipe.stride, self.seconds
-        self.seconds += pace.end(strides)
+        self.seconds += timer.end(strides)
         if not finite.all():
             saved = checkpoint.newest(self.folder.checkpoints, last=self.config.steps)
             raise guards.diverged(self._one_step, before, steps, self.networks.seed, self._learning_rate, saved)
@@ -188,13 +190,13 @@ class Run:
         return None if "own_optimizer" in self.identity else self.config.learning_rate
 
     def _save(self) -> None:
-        self.folder.settle()
+        self.folder.flush()
         checkpoint.save(self.folder.checkpoints, self.state, self.seconds, self.identity, self.config.keep)
 
     def _test(self, batches: int | None = None) -> Scores:
-        exam = task.exam(self.splits.test, task.TEST, self.config.test_samples, self.config.batch)
-        count, given = exam.batches if batches is None else batches, (self.splits.test, self.networks)
-        return loop.examine(self.recipe.view, exam, *given, self.state.best.params, count)
+        evaluation_set = task.evaluation_set(self.splits.test, task.TEST, self.config.test_samples, self.config.batch)
+        count, given = evaluation_set.batches if batches is None else batches, (self.splits.test, self.networks)
+        return loop.score(self.recipe.setup, evaluation_set, *given, self.state.best.params, count)
 
     def _finish(self) -> dict[str, Any]:
         """Test with the parameters that validated best, write the result, and return it."""

@@ -10,8 +10,8 @@ from otpe.lab.report import words
 from otpe.lab.report.content import Figure, Section, Table
 from otpe.lab.report.panels import Bar, Bars, Lines
 from otpe.lab.runs import check_settings, task
-from otpe.lab.runs.compare import with_own
-from otpe.lab.runs.custom import NONE, Own
+from otpe.lab.runs.compare import with_custom_parts
+from otpe.lab.runs.custom import NONE, CustomParts
 from otpe.lab.runs.results import Result
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import Run, prepared
@@ -54,13 +54,13 @@ def align(
     `data`, `rules`, `net` and `loss` are as in `otpe.compare`.
     """
     check_settings.check_kind(config, AlignConfig)
-    config, own = with_own(task.of_own(config, data), data, rules, net, loss)
+    config, own = with_custom_parts(task.with_own_name(config, data), data, rules, net, loss)
     result = prepared_align(config, own)()
     write_section(config, result)
     return along(result.metrics, config.rules)
 
 
-def prepared_align(config: AlignConfig, own: Own = NONE) -> Run:
+def prepared_align(config: AlignConfig, own: CustomParts = NONE) -> Run:
     """Return a run by BPTT that compares the gradients of the rules with BPTT's at every evaluation."""
     if not config.rules:
         raise ValueError("rules is empty, expected at least one to compare with BPTT, such as ('otpe', 'ostl').")

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from otpe import check, files
 from otpe.lab.nested_settings import field_names, field_types
 from otpe.lab.runs import build_network, compare
-from otpe.lab.runs.custom import NONE, Own
+from otpe.lab.runs.custom import NONE, CustomParts
 from otpe.lab.settings import FREE, CompareConfig, DataSettings, NetworkSettings, SweepConfig, TrainConfig
 from otpe.lab.studies.study import settings_as
 
@@ -72,7 +72,7 @@ def axes(over: Any) -> Axes:
     return found
 
 
-def points(config: SweepConfig, own: Own = NONE) -> tuple[list[Point], list[str]]:
+def points(config: SweepConfig, own: CustomParts = NONE) -> tuple[list[Point], list[str]]:
     """Return every point, and a sentence for each rule that is left out. Raises for any invalid setting.
 
     Points on the same data are consecutive, so that data is made once.
@@ -126,7 +126,7 @@ def _settings(config: SweepConfig, at: Mapping[str, Any]) -> CompareConfig:
     return settings_as(CompareConfig, config, **given)
 
 
-def _check_combination(config: SweepConfig, found: Axes, own: Own) -> None:
+def _check_combination(config: SweepConfig, found: Axes, own: CustomParts) -> None:
     """Raise for a swept setting that contradicts another setting or has no effect."""
     shape = [name for name in SHAPE if name in found]
     if shape and "hidden" in found:

@@ -20,7 +20,7 @@ from otpe.lab.report.palette import shown
 from otpe.lab.report.panels import Contours, Lines, Path
 from otpe.lab.runs import build_network, check_settings, compare, guards, saved_weights, task
 from otpe.lab.runs.compare import Comparison
-from otpe.lab.runs.custom import Own
+from otpe.lab.runs.custom import CustomParts
 from otpe.lab.runs.task import Splits
 from otpe.lab.settings import CompareConfig, LandscapeConfig, Settings
 from otpe.lab.studies import study
@@ -159,7 +159,7 @@ def prepared_landscape(
     `data`, `rules`, `net` and `loss` are as in `otpe.compare`.
     """
     check_settings.check_kind(config, LandscapeConfig)
-    config, own = compare.with_own(task.of_own(config, data), data, rules, net, loss)
+    config, own = compare.with_custom_parts(task.with_own_name(config, data), data, rules, net, loss)
     for name in ("snapshots", "loss_samples", "grid"):
         check.count(name, getattr(config, name))
     if config.grid < 2:
@@ -172,7 +172,7 @@ def prepared_landscape(
     return Study(config, compare.prepared_comparison(runs, own, verb="landscape"))
 
 
-def _check_size(config: LandscapeConfig, shape: task.Shape, own: Own) -> None:
+def _check_size(config: LandscapeConfig, shape: task.Shape, own: CustomParts) -> None:
     """Raise if the points of the plane, the samples for the loss, or the weights of one path do not fit into memory."""
     memory.check_fits("the points of the plane", 8 * config.grid**2, {"grid": config.grid})
     if registry.is_drawn(config.dataset):
@@ -192,8 +192,10 @@ def validation(config: Settings, splits: Splits, most: int) -> SpikeBatch:
     data = splits.valid
     if isinstance(data, FrameSet):
         return data.take(np.arange(min(len(data), most)))
-    exam = task.exam(data, task.VALID, config.valid_samples, config.batch)
-    batches = [data.batch(exam.seed, i, exam.size) for i in range(min(exam.batches, -(-most // exam.size)))]
+    evaluated = task.evaluation_set(data, task.VALID, config.valid_samples, config.batch)
+    batches = [
+        data.batch(evaluated.seed, i, evaluated.size) for i in range(min(evaluated.batches, -(-most // evaluated.size)))
+    ]
     lengths = [batch.lengths for batch in batches if batch.lengths is not None]
     return SpikeBatch(
         jnp.concatenate([batch.spikes for batch in batches], 1)[:, :most],

@@ -18,8 +18,8 @@ from otpe.lab.report.content import Figure, Section, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.report.panels import Bar, Bars, Heat, Lines, Panel
 from otpe.lab.runs import check_settings, folder, guards, task
-from otpe.lab.runs.compare import with_own
-from otpe.lab.runs.custom import NONE, Own, going_on
+from otpe.lab.runs.compare import with_custom_parts
+from otpe.lab.runs.custom import NONE, CustomParts, with_stored_net
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import numbers
 from otpe.lab.runs.results import read as read_result
@@ -53,7 +53,7 @@ def sweep(
     run that diverges is recorded as such. Everything else is as in `otpe.train`.
     """
     check_settings.check_kind(config, SweepConfig)
-    config, own = with_own(task.of_own(config, data), data, rules, net, loss)
+    config, own = with_custom_parts(task.with_own_name(config, data), data, rules, net, loss)
     return prepared_sweep(config, own)()
 
 
@@ -69,7 +69,7 @@ class Sweep:
     records: list[dict[str, Any]]  # one for each point, as in sweep.json
     splits: Splits  # the data that is in memory
     data_key: Any  # identifies the data in memory: points with this key use it; None for a user's own, used by all
-    own: Own = NONE
+    own: CustomParts = NONE
     warn: Callable[[str], None] = lambda text: warnings.warn(text, stacklevel=2)
     on_record: Callable[[dict[str, Any]], None] = field(default=lambda record: None)  # called after each new record
 
@@ -113,11 +113,11 @@ class Sweep:
         files.write_json(self.folder.path / "sweep.json", about)
 
 
-def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
+def prepared_sweep(config: SweepConfig, own: CustomParts = NONE) -> Sweep:
     """Check everything, make or open the folder, and return the sweep. Raises for any invalid setting."""
     check_settings.check_kind(config, SweepConfig)
     config = check_settings.plain(config)
-    own = going_on(config, own)
+    own = with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
     points, left_out = grid.points(config, own)
@@ -135,8 +135,8 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
     for point in filter(in_memory, points):
         task.check_shapes(splits, point.run.batch)
         _check_size(config, point, own, splits)
-    mine = {name: value for name, value in folder.identity(config).items() if name != "over"}
-    opened = folder.opened(config, [config.data_name, "sweep"], {**mine, **own.of_study}, kind="sweep")
+    identity = {name: value for name, value in folder.identity(config).items() if name != "over"}
+    opened = folder.opened(config, [config.data_name, "sweep"], {**identity, **own.of_study}, kind="sweep")
     with opened.closed_after_error():
         _store_grid(opened.path, config)
         points, known = [_placed(opened.path, point) for point in points], _known(opened.path)
@@ -144,13 +144,13 @@ def prepared_sweep(config: SweepConfig, own: Own = NONE) -> Sweep:
     return Sweep(config, grid.axes(config.over), points, left_out, opened, records, splits, key, own)
 
 
-def _check_size(config: SweepConfig, point: Point, own: Own, splits: Splits | None = None) -> None:
+def _check_size(config: SweepConfig, point: Point, own: CustomParts, splits: Splits | None = None) -> None:
     """Raise if the run of a point does not fit into memory. With `splits`, also if its loss does not fit the labels."""
     shape = task.expected_shape(point.run) if splits is None else task.found_shape(splits)
     run = point.run if config.out is None else _placed(Path(config.out), point).run
     check_size(run, own.rule(run.rule), shape, own)
     if splits is not None:
-        network = network_of(run, task.as_taken(run, splits, own), own)
+        network = network_of(run, task.shaped_for_network(run, splits, own), own)
         check.targets(network, own.loss_of(run), np.zeros(1, int), 1)
 
 
@@ -185,17 +185,19 @@ def _known(where: Path) -> dict[str, dict[str, Any]]:
         return {point["name"]: point for point in points}
 
 
-def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: Own) -> dict[str, Any]:
+def _record(point: Point, known: dict[str, Any], splits: Splits | None, own: CustomParts) -> dict[str, Any]:
     """The record of a point from its folder: finished, diverged or waiting. Raises if the run has other settings."""
     record = {"name": point.name, "rule": point.run.rule, "mode": point.run.mode, "at": point.at, "state": "waiting"}
     where = Path(point.run.out or point.name)
     if not (where / "config.json").exists():
         return record
-    theirs = folder.read_settings(TrainConfig, where)
-    mine = {**folder.identity(point.run), **own.of_run(point.run)}
-    if splits is not None and "data" in theirs:  # the same folder may hold other recordings by now
-        mine["data"] = task.fingerprint(task.as_taken(point.run, splits, own), point.run.seed, point.run.batch)
-    folder.check_same(str(where), theirs, mine)
+    stored = folder.read_settings(TrainConfig, where)
+    identity = {**folder.identity(point.run), **own.of_run(point.run)}
+    if splits is not None and "data" in stored:  # the same folder may hold other recordings by now
+        identity["data"] = task.fingerprint(
+            task.shaped_for_network(point.run, splits, own), point.run.seed, point.run.batch
+        )
+    folder.check_same(str(where), stored, identity)
     if (where / "result.json").exists():
         return record | _finished(read_result(where / "result.json", ("seeds", *RECORDED)))
     return record | ({"state": "diverged", "why": known["why"]} if known.get("state") == "diverged" else {})
