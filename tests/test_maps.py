@@ -444,7 +444,7 @@ def test_a_user_map_passes_the_check():
     (WrongShape(4), r"WrongShape: apply gave the shape \[3, 4\], expected \[3, 3\]"),
     (NotLinear(4), "NotLinear is not linear in its input"),
     (NotLinearInParameters(4), "NotLinearInParameters is not linear in its parameters"),
-    (FreeBias(4), "FreeBias: a zero input with `one` 0 gives a current, expected none. Multiply the bias by one"),
+    (FreeBias(4), "FreeBias: a zero input with `one` 0 gives a current, expected none. Multiply the bias by `one`"),
     (BiasWithInput(4), r"BiasWithInput: the current with `one` \[\], and W x \+ one · bias, differ"),
     (BiasAsNumber(4), "BiasAsNumber: the currents of a batch, and of its samples one by one, differ"),
     (Mixing(4), "Mixing: the currents of a batch, and of its samples one by one, differ"),

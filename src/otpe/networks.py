@@ -193,7 +193,7 @@ def walk(
 
 
 def output_type(net: Network, params: Any, i: int, engine: Engine) -> Any:
-    """The type of a layer's output: `layers.spike_type` of the layer above if this layer spikes."""
+    """The type of a layer's output: for spikes the type that is fastest for the layer above, else that of `params`."""
     dtype = jax.tree.leaves(params)[0].dtype
     if i + 1 == net.depth or not neurons.is_spiking(net.neurons[i]):
         return dtype

@@ -201,11 +201,11 @@ def test_invalid_batch_sizes_and_keys_are_refused(numbered):
     with pytest.raises(ValueError, match="size is -1, expected a whole number above 0"):
         next(numbered.in_order(-1))
     for which, message in (
-        ([99, -1], r"which runs from -1 to 99, expected 0 to 21: there are 22 recordings"),
-        ([], r"which is float64 \[0\], expected a row of recordings, by number"),
-        (3, r"which is int64 \[\]"),
-        ([0.5], r"which is float64 \[1\]"),
-        (np.ones(5, bool), r"which is bool \[5\]"),
+        ([99, -1], r"`which` has numbers from -1 to 99, expected 0 to 21: there are 22 recordings"),
+        ([], r"`which` is float64 \[0\], expected a row of recording numbers"),
+        (3, r"`which` is int64 \[\]"),
+        ([0.5], r"`which` is float64 \[1\]"),
+        (np.ones(5, bool), r"`which` is bool \[5\]"),
     ):
         for part in (numbered.take, numbered.subset):
             with pytest.raises(ValueError, match=message):

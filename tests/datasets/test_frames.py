@@ -148,7 +148,7 @@ BAD = [
     (Binning(10**23), r"10{23} time steps of 12 units are more than"),
     (Binning(dt=1.5e-6), r"dt is 1.5e-06, expected seconds, in whole millionths"),
     (Binning(10, steps=5), r"steps is 5 without dt. Give dt as well, or bins=5"),
-    (Binning(10, pool=5), r"pool is 5, which does not divide 12 units. Possible are \[2, 3, 4, 6\]"),
+    (Binning(10, pool=5), r"pool is 5, which does not divide 12 units. Use one of \[2, 3, 4, 6\]"),
     (Binning(10, pool=0), r"pool is 0"),
     (Binning(10, binary="yes"), r"binary is 'yes', expected True or False"),
     (Binning(10, remainder="lose"), r"remainder 'lose' is not known"),

@@ -302,11 +302,11 @@ HALF = """print('{"names": null, "arrays": {"times": ["<f2", 9]}}', flush=True);
     [
         (READY + "os.abort()", ValueError, r"train.h5 makes the HDF5 library crash \(-6\). It may be cut short"),
         (READY + "os.kill(os.getpid(), signal.SIGXCPU)", ValueError, r"makes the HDF5 library run for ever"),
-        (READY + "os.kill(os.getpid(), signal.SIGKILL)", ValueError, r"was killed, perhaps for want of memory"),
+        (READY + "os.kill(os.getpid(), signal.SIGKILL)", ValueError, r"was killed, perhaps because memory ran out"),
         (READY + "sys.stdout.write('{\"arr')", ValueError, r"makes the HDF5 library crash \(0\)"),
         (READY + HALF, ValueError, r"crash \(-6\)"),
         ("import no_such_h5py", OSError, r"could not be started \(it ended with 1: ModuleNotFoundError: .* works"),
-        ("print('otpe is ready')", OSError, r"process of its own, which could not be started \(it ended with 0\)"),
+        ("print('otpe is ready')", OSError, r"separate Python process, which could not be started \(it ended with 0\)"),
     ],
     ids=["crash", "for ever", "killed", "half a line", "half the data", "no start", "another program"],
 )

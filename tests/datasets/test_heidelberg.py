@@ -69,7 +69,7 @@ def test_the_share_of_held_out_speakers_is_about_the_fraction(fraction):
 
 def test_without_speakers_they_cannot_be_held_out(tmp_path):
     tiny_events.make(tmp_path / "shd_train.h5", extra__speaker=None)
-    with pytest.raises(ValueError, match=r"shd_train.h5 does not tell who speaks: .* needs extra/speaker. Use 'strat"):
+    with pytest.raises(ValueError, match=r"shd_train.h5 has no speaker numbers: .* needs extra/speaker. Use 'strat"):
         datasets.shd(tmp_path, "valid", validation="speakers")
     tiny_events.make(tmp_path / "shd_train.h5", extra__speaker=np.full(20, 3))
     with pytest.raises(ValueError, match=r"shd_train.h5 has one speaker only, .*nobody to learn from. Use 'stratified"):
@@ -402,7 +402,7 @@ def test_a_download_does_not_replace_a_pipe_or_folder(server, tmp_path):
 
 def test_offline_mode_refuses_to_download(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OTPE_OFFLINE", "1")
-    with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids to fetch it"):
+    with pytest.raises(OSError, match=r"Spiking Heidelberg Digits is not in .*, and OTPE_OFFLINE forbids downloads"):
         datasets.shd(tmp_path, download=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -108,5 +108,5 @@ def test_nothing_is_fetched_without_download(tmp_path, server, capsys):
 def test_a_download_that_fails_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OTPE_OFFLINE", "1")
     assert look(tmp_path / "none", "--download") == 2
-    assert "OTPE_OFFLINE forbids to fetch it" in capsys.readouterr().err
+    assert "OTPE_OFFLINE forbids downloads" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

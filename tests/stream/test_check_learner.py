@@ -123,13 +123,13 @@ class Forgetful(Broken):
         (Greedy, "an input was changed"),
         (Peeking, "the learner reads an input again after the call"),
         (Impure, "two predictions of one step differ"),
-        (Learning, "after observing and a reset the learner predicts otherwise than a new one"),
-        (Shared, "a clone predicts otherwise than the learner that it was cloned from"),
-        (Random, "two learners with equal settings differ|predict_one changed|predicts otherwise|reads an input again"),
+        (Learning, "after observing and a reset the learner predicts differently from a new one"),
+        (Shared, "a clone predicts differently from the learner that it was cloned from"),
+        (Random, "two learners with equal settings differ|predict_one changed|predicts differ|reads an input again"),
         (Hoarding, "Python's memory has grown by [0-9,]+ bytes over 300 steps"),
         (Keeping, "JAX's memory has grown by"),
         (Otherwise, "learn_many differs from learn_one in a loop"),
-        (Forgetful, "a learner that was saved and loaded learns otherwise than the original"),
+        (Forgetful, "a learner that was saved and loaded learns differently from the original"),
     ],
 )
 def test_broken_learners_are_found(kind, words):

@@ -1,7 +1,7 @@
-"""Labelled spikes of random manifolds, moving shapes, recordings, or from your own arrays.
+"""Labelled spikes: random manifolds, moving shapes, recordings, and your own arrays.
 
-All functions here return a `Dataset`: mini-batches [time, batch, *shape], which a seed and a step number address.
-`registry` has the datasets that have a name on the command line.
+All functions here return a `Dataset`. A seed and a step number determine each mini-batch [time, batch, *shape].
+`registry` lists the datasets that have a name on the command line.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -118,7 +118,7 @@ def from_torch(loader: Iterable[Any], *, layout: Literal["TBN", "BTN"], names: S
             raise ValueError(f"batch {i} has spikes of the shape {list(spikes.shape)}, expected [{', '.join(layout)}].")
         spikes = spikes if layout == "BTN" else np.moveaxis(spikes, 1, 0)
         if label.shape != spikes.shape[:1]:
-            raise ValueError(f"batch {i} has {len(spikes)} samples, but labels {list(label.shape)}: expected as many.")
+            raise ValueError(f"batch {i} has {len(spikes)} samples and labels {list(label.shape)}, expected one each.")
         recordings += list(spikes.copy())  # some loaders use the same memory for every batch
         labels.append(label)
     if not recordings:
@@ -159,7 +159,7 @@ def _padded(recordings: list[np.ndarray], labels: np.ndarray, names: Sequence[st
 
 
 def _check_rows(recordings: list[tuple[np.ndarray, ...]], expected: str) -> None:
-    """Raise ValueError unless every recording has these rows, four rows with the same length."""
+    """Raise ValueError unless every recording has the expected rows. Four rows must also have the same length."""
     for i, rows in enumerate(recordings):
         if len(rows) != len(expected.split(", ")):
             raise ValueError(f"recording {i} has {len(rows)} rows, expected ({expected}).")

@@ -46,7 +46,7 @@ def home() -> Path | None:
 
 
 def _temporary() -> Path | None:
-    """Return a private folder in the temporary one. Others can guess its name, and may have made it first."""
+    """Return a private folder in the system's temporary folder. Others can guess its name, so they may own it."""
     path = None
     try:
         path = Path(tempfile.gettempdir()) / ("otpe-cache" if _user() is None else f"otpe-cache-{_user()}")
@@ -123,7 +123,7 @@ def reason(error: Exception) -> str:
 
 
 def _user() -> int | None:
-    return os.getuid() if hasattr(os, "getuid") else None  # Windows has no numbers, and a temporary folder per user
+    return os.getuid() if hasattr(os, "getuid") else None  # Windows has no user ids, but a temporary folder per user
 
 
 def _trusted(about: os.stat_result) -> bool:
@@ -163,7 +163,7 @@ def _unpacked(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype) -> 
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """Return the content of a member. No more is unpacked than the size it claims, which may be at most `most`."""
+    """Return the content of a member. Raises ValueError if its stated size is above `most`. Never reads more."""
     size = archive.getinfo(name).file_size
     if size > most:
         raise ValueError(f"{name} has {size:,} bytes, expected {most:,} at most")

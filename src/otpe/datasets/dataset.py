@@ -1,4 +1,4 @@
-"""Labelled spikes as mini-batches [time, batch, *shape], which a seed and a step number address.
+"""Labelled spikes as mini-batches [time, batch, *shape]. A seed and a step number determine each mini-batch.
 
 So a run that is resumed at step 1,000 sees the same batches as one that was never stopped. A dataset is a pytree: pass
 it to a jitted function as an argument. Then its tables and recordings are arguments of the program, not constants.
@@ -24,7 +24,7 @@ from otpe import check, memory
 class SpikeBatch:
     """A mini-batch. It unpacks into its first two fields: `spikes, labels = batch`."""
 
-    spikes: Array  # [T, B, *shape] counts, of one byte where they fit: the engine reads them as they are
+    spikes: Array  # [T, B, *shape] counts, of one byte each if they fit: the engine accepts this type
     labels: Array  # [B] int32
     lengths: Array | None = None  # [B] time steps of each sample, the rest is padding; None: all samples have T
 
@@ -77,7 +77,7 @@ class Dataset(Protocol):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Flat:
-    """A dataset with one row of units in each time step of a sample; `flat` makes it."""
+    """A dataset whose units are flattened to one axis; `flat` makes it."""
 
     data: Any  # a Dataset
 
@@ -107,7 +107,7 @@ class Flat:
 
 
 def flat(data: Any) -> Any:
-    """Return the same dataset with one row of units in each time step, as `otpe.dense` takes them.
+    """Return the same dataset with its units flattened to one axis, as `otpe.dense` takes them.
 
     The order is that of `reshape`: for a shape (P, H, W), unit (p·H + y)·W + x. Flat data is returned unchanged.
     """
@@ -137,7 +137,7 @@ def _in_rows(batch: SpikeBatch) -> SpikeBatch:
 class FrameSet:
     """A dataset of recordings in memory; `shd`, `ssc`, `folder` and the `from_…` functions make it."""
 
-    frames: Any  # [R, T, *shape]; all arrays are of JAX or, before `on_device`, of numpy
+    frames: Any  # [R, T, *shape]; like all arrays here, a numpy array until `on_device` makes it a JAX array
     labels: Any  # [R] int32
     names: tuple[str, ...]  # of the classes, label 0 first
     lengths: Any = None  # [R] int32, time steps of each recording, or None if all have T
@@ -167,7 +167,7 @@ class FrameSet:
         return prod(self.shape)
 
     def flat(self) -> "FrameSet":
-        """Return the same dataset with one row of units in each time step, in the order of `reshape`."""
+        """Return the same dataset with its units flattened to one axis, in the order of `reshape`."""
         return self.reshape((self.units,))
 
     def reshape(self, shape: Sequence[int]) -> "FrameSet":
@@ -181,8 +181,8 @@ class FrameSet:
     def batch(self, seed: Any, step: Any, size: int) -> SpikeBatch:
         """Return the mini-batch of this step in a run with this seed.
 
-        In each epoch the recordings have another random order, in which none comes twice. If the last recordings of an
-        epoch do not fill a batch, they are left out.
+        Each epoch has a new random order of the recordings, without repetition. If the last recordings of an epoch do
+        not fill a batch, they are left out.
         """
         self._check(size)
         return _batch(self, random_key(seed), step_number(step), size)
@@ -215,11 +215,11 @@ class FrameSet:
         if given.dtype == bool and given.shape == (len(self),):
             given = np.flatnonzero(given)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-            raise ValueError(f"which is {given.dtype} {list(given.shape)}, expected a row of recordings, by number.")
+            raise ValueError(f"`which` is {given.dtype} {list(given.shape)}, expected a row of recording numbers.")
         if given.min() < 0 or given.max() >= len(self):
             raise ValueError(
-                f"which runs from {given.min()} to {given.max()}, expected 0 to {len(self) - 1}: there are {len(self)}"
-                " recordings."
+                f"`which` has numbers from {given.min()} to {given.max()}, expected 0 to {len(self) - 1}: there are"
+                f" {len(self)} recordings."
             )
         return given
 
@@ -247,9 +247,9 @@ def _take(data: FrameSet, which: Array) -> SpikeBatch:
 
 
 def random_key(seed: Any) -> Array:
-    """Return a key of the same kind under any default of the process, so that a seed means the same batches everywhere.
+    """Return a key for the generator threefry2x32, also if the process has another default generator.
 
-    (Everywhere with JAX's default `threefry_partitionable`, which also decides what a key means.)
+    So a seed means the same batches in every process, unless JAX's option `threefry_partitionable` is changed.
     """
     known = seed if isinstance(seed, Tracer) else np.uint32(check.whole("seed", seed, 2**32))
     return jax.random.key(jnp.asarray(known, jnp.uint32), impl="threefry2x32")

@@ -58,7 +58,7 @@ def command(name: str, root: Path) -> str:
 
 
 def fetch(name: str, split: str, root: Path) -> Path:
-    """Download the archive of a split into a folder, compare its hash, and return its path. Files there stay."""
+    """Download the archive of a split into a folder, compare its hash, and return its path. Replaces no file."""
     target, expected = root / archive(name, split), SOURCES[name].md5[split]
     if target.exists():
         if not target.is_file():
@@ -71,7 +71,7 @@ def fetch(name: str, split: str, root: Path) -> Path:
         )
     if os.environ.get("OTPE_OFFLINE", "") not in ("", "0"):
         raise OSError(
-            f"{SOURCES[name].title} is not in {root}, and OTPE_OFFLINE forbids to fetch it. Unset it and use:"
+            f"{SOURCES[name].title} is not in {root}, and OTPE_OFFLINE forbids downloads. Unset it and use:"
             f" {command(name, root)}"
         )
     if not find_spec("pooch"):

@@ -17,7 +17,7 @@ class Events:
 
     times: np.ndarray  # [spikes] seconds, or microseconds as whole numbers
     units: np.ndarray  # [spikes]
-    starts: np.ndarray  # [recordings + 1] the first spike of each recording, and the number of spikes
+    starts: np.ndarray  # [recordings + 1] index of the first spike of each recording, then the number of spikes
     labels: np.ndarray  # [recordings] int32
     speakers: np.ndarray | None  # [recordings] int32
     names: tuple[str, ...]  # of the classes, label 0 first
@@ -31,7 +31,7 @@ class Events:
         return np.diff(self.starts)
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the earliest and the latest time of each recording, in any order of spikes; 0 without spikes."""
+        """Return the earliest and the latest time of each recording, 0 without spikes. Spikes may be in any order."""
         first, last = np.zeros((2, len(self)), self.times.dtype)
         some = self.counts > 0
         if some.any():
@@ -104,7 +104,7 @@ def assemble(
 
 
 def check_labels(labels: Any, names: Sequence[str] | None, where: str) -> np.ndarray:
-    """Return the labels of at least one recording as int32. Each must have a name, if there are names."""
+    """Return the labels as int32. Raises ValueError if there are none, or if one is missing in the given names."""
     labels = _whole("labels", labels, where)
     if not labels.size:
         raise ValueError(f"{where} has no recordings, expected at least one.")

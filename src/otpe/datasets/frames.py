@@ -1,16 +1,18 @@
 """From events to frames: how often each unit spiked in each time step.
 
-By number: `bins` time steps between the first and the last spike of each recording, as in the paper, which uses tonic's
-`ToFrame(n_time_bins=50)`. As there, a time step is a whole number of microseconds, rounded down. So the last time step
-ends a little before the last spike. Tonic drops the spikes after it, at least one per recording. We count them in the
-last frame; with `remainder="drop"`, the frames equal those of tonic for events in the order of time. (If events are out
-of order, tonic uses the first and the last in the list, we the earliest and the latest. If a recording is too short for
-its bins, tonic returns silence, we raise an error.)
+With `bins`, each recording has this number of time steps between its first and its last spike. The paper does the same
+with tonic's `ToFrame(n_time_bins=50)`. In both, a time step is a whole number of microseconds, rounded down. So the
+last time step ends a little before the last spike. The differences are:
 
-By time: time steps of `dt` seconds from time 0 on. Recordings then differ in length, and the shorter ones are padded.
+- Tonic drops the spikes after the last time step, at least one per recording. We count them in the last frame. With
+  `remainder="drop"` we drop them too, and the frames equal those of tonic if events are in the order of time.
+- If events are out of order, tonic uses the first and the last event in the list. We use the earliest and the latest.
+- If a recording is too short for its bins, tonic returns silence. We raise an error.
 
-Units have a shape: (700,), or (2, 34, 34) for the pixels of a camera. Events, and the frames made here, have one row of
-units in the order of `reshape`: unit (p·H + y)·W + x.
+With `dt`, time steps have `dt` seconds, from time 0 on. Recordings then differ in length. The shorter ones are padded.
+
+Units have a shape: (700,), or (2, 34, 34) for the pixels of a camera. In events, and in the frames made here, units
+are flattened in the order of `reshape`: unit (p·H + y)·W + x.
 """
 
 import math
@@ -36,7 +38,7 @@ class Binning:
     dt: float | None = None  # seconds of a time step
     steps: int | None = None  # with dt: time steps, later spikes are dropped; None: as the longest recording needs
     binary: bool = False  # 1 for any number of spikes
-    pool: int = 1  # neighbouring units that are added up; on a grid of pixels, the side of the squares that are
+    pool: int = 1  # number of neighbouring units that are added up; on a grid, pool × pool pixels are added up
     remainder: Literal["keep", "drop"] = "keep"
 
     @classmethod
@@ -51,7 +53,7 @@ class Binning:
             raise ValueError(f"{given}, expected one of them: a number of time steps, or the seconds of each.")
         bins = None if self.bins is None else check.count("bins", self.bins)
         steps = None if self.steps is None else check.count("steps", self.steps)
-        expected = f"seconds, in whole millionths and at most {LATEST:,}. Usual is 0.01 (10 ms)"
+        expected = f"seconds, in whole millionths and at most {LATEST:,}. A usual value is 0.01 (10 ms)"
         dt = None if self.dt is None else check.number("dt", self.dt, expected, _is_whole_microseconds)
         if steps is not None and dt is None:
             raise ValueError(f"steps is {steps} without dt. Give dt as well, or bins={steps} instead of steps.")
@@ -60,7 +62,7 @@ class Binning:
         if common % pool:
             possible = [n for n in range(2, min(common, 1000)) if common % n == 0][:8]
             what = f"{common} units" if len(shape) == 1 else f"the height and width of the shape {list(shape)}"
-            advice = f"Possible are {possible}, for example." if possible else "Leave pool out."
+            advice = f"Use one of {possible}, for example." if possible else "Leave pool out."
             raise ValueError(f"pool is {pool}, which does not divide {what}. {advice}")
         check.one_of("remainder", self.remainder, ("keep", "drop"))
         if (bins or steps or 1) * prod(shape) > MOST:

@@ -26,7 +26,7 @@ SECONDS, BYTES_A_SECOND = 120, 1_000_000  # limits of elapsed time: far more tha
 HARMLESS = ("HDF5_USE_FILE_LOCKING",)  # some network disks need it
 ENDINGS = {
     "SIGXCPU": "makes the HDF5 library run for ever",
-    "SIGKILL": "was being read when the process was killed, perhaps for want of memory",
+    "SIGKILL": "was being read when the process was killed, perhaps because memory ran out",
 }
 
 
@@ -67,8 +67,8 @@ def _arrays(path: Path, size: int) -> tuple[list[str] | None, dict[str, Any]]:
         )
     except subprocess.TimeoutExpired:
         raise TimeoutError(
-            f"{path} was not read after {seconds:,.0f} seconds, so reading was stopped. Copy it to a faster disk that"
-            " answers, and try again."
+            f"{path} was not read after {seconds:,.0f} seconds, so reading was stopped. Copy it to a faster disk, and"
+            " try again."
         ) from None
     except OSError as error:
         raise _not_started(path, str(error)) from None
@@ -93,14 +93,14 @@ def _arrays(path: Path, size: int) -> tuple[list[str] | None, dict[str, Any]]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without HDF5's settings: for a file's filters, HDF5 would load programs from folders."""
+    """Return the environment without HDF5's settings, which could make it load filter programs from other folders."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HDF5_") or name in HARMLESS}
     return kept | {"HDF5_PLUGIN_PRELOAD": "::"}  # loads no plugins
 
 
 def _not_started(path: Path, why: str) -> OSError:
     return OSError(
-        f"{path} is read by a Python process of its own, which could not be started ({why}). Check that"
+        f"{path} is read by a separate Python process, which could not be started ({why}). Check that"
         f" `{sys.executable} -c 'import h5py'` works."
     )
 

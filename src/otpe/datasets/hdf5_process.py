@@ -1,7 +1,8 @@
 """The program that `hdf5.py` runs: it reads one file and writes a line of JSON and arrays to standard output.
 
 It is another process because the HDF5 library does not survive every damaged file: it crashes, runs for ever, or takes
-terabytes of memory. Here this ends only this process, which has limits. It imports nothing of otpe, to start fast.
+terabytes of memory. Such a failure ends only this process, whose time and memory are limited. It imports nothing of
+otpe, to start fast.
 
 Only this one file is read. HDF5 also follows links to other files and reads numbers from them. This is refused before
 any number is read, because a crafted file could in this way return what is in private files of its reader.
@@ -72,7 +73,7 @@ def _read(path: str) -> tuple[list[str] | None, dict[str, np.ndarray]]:
 
 
 def _dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
-    """Return the dataset, or None if it is missing. Raises if the way to it or its numbers may lead to another file."""
+    """Return the dataset, or None if it is missing. Raises Unreadable if it, or its numbers, may be in another file."""
     place: Any = file
     for part in name.split("/"):
         if not isinstance(place, h5py.Group) or not place.id.links.exists(part.encode()):

@@ -25,7 +25,7 @@ from otpe.datasets.frames import Binning, frames, in_axes, pooled
 Split = Literal["train", "valid", "test"]
 SPLITS = ("train", "valid", "test")
 UNPACKED = (".h5", ".hdf5")
-ENDINGS = (*UNPACKED, ".h5.zip", ".hdf5.zip", ".zip")  # a longer one comes before its own end
+ENDINGS = (*UNPACKED, ".h5.zip", ".hdf5.zip", ".zip")  # the first match counts, so ".h5.zip" is before ".zip"
 Kind = Literal["first", "stratified", "speakers", "none"]
 MOST_UNITS = 2**31
 KINDS = ("first", "stratified", "speakers", "none")
@@ -36,8 +36,8 @@ class Holdout:
     """Which recordings of the training file are for validation, if there is no file for it.
 
     "first": the first ones of the file, as in the paper. "stratified": the same share of every class, drawn by `seed`.
-    "speakers": all recordings of some speakers, drawn by `seed`, about this share of all recordings. Only this one
-    tells the accuracy on a new speaker.
+    "speakers": all recordings of some speakers, drawn by `seed`, about this share of all recordings. Only
+    "speakers" measures the accuracy on speakers that were not in training.
     """
 
     kind: Kind = "first"
@@ -73,7 +73,7 @@ class Holdout:
         """Return an array that is true for each recording of some speakers. Together they come close to the share."""
         if speakers is None:
             raise ValueError(
-                f"{where} does not tell who speaks: validation='speakers' needs extra/speaker. Use 'stratified' or"
+                f"{where} has no speaker numbers: validation='speakers' needs extra/speaker. Use 'stratified' or"
                 " 'first'."
             )
         numbers, sizes = np.unique(speakers, return_counts=True)
@@ -88,7 +88,7 @@ class Holdout:
             if abs(total + sizes[i] - wanted) < abs(total - wanted):
                 chosen.append(i)
                 total += sizes[i]
-        if not chosen:  # each has more than twice the share
+        if not chosen:  # every candidate has more than twice the share: take the smallest
             chosen = [candidates[sizes[candidates].argmin()]]
         return np.isin(speakers, numbers[chosen])
 
@@ -225,7 +225,7 @@ def from_settings(settings: Any) -> tuple[FrameSet, ...]:
 
 
 def expected_shape(settings: Any) -> tuple[int, tuple[int, ...], int]:
-    """Return time steps, shape of the units and number of classes, for the registry: the least that is possible."""
+    """Return time steps, shape of the units and number of classes, for the registry. They are lower bounds."""
     if settings.max_steps is not None and settings.dt is None:
         raise ValueError(f"max_steps is {settings.max_steps} without dt. Give dt as well, or bins instead.")
     if settings.max_steps is not None:
@@ -256,9 +256,8 @@ def load(path: Path, units: int | Sequence[int], binning: Binning, *, keep_empty
     They are read from the cache if the file was binned like this before.
     """
     binning, axes = binning.checked(units), in_axes(units)
-    axes = (
-        (prod(axes),) if binning.pool == 1 else axes
-    )  # the shape matters only to pooling: otherwise one cache for all
+    # The shape matters only for pooling. Without pooling, all shapes share one cache entry.
+    axes = (prod(axes),) if binning.pool == 1 else axes
     stamp = {
         "frames": 1,
         "source": _stamp(path),
@@ -316,7 +315,7 @@ def _chosen(root: Path, stem: str, paths: list[Path]) -> Path | None:
 
 
 def _is_recordings(path: Path) -> bool:
-    """Return whether this is a file of recordings: by its name, and a zip of any other name by what it holds."""
+    """Return whether this is a file of recordings: judged by its name, or for other zips by the names inside."""
     if not path.is_file():
         return False
     if path.suffix != ".zip" or path.stem.endswith(UNPACKED):

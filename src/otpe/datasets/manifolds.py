@@ -1,4 +1,4 @@
-"""Randman: classes are random smooth manifolds, to be told apart by spike times (T-Randman) or rates (R-Randman).
+"""Randman: classes are random smooth manifolds, which differ in spike times (T-Randman) or rates (R-Randman).
 
 A manifold has a function of x in [0, 1]^d for each unit:
 
@@ -7,8 +7,8 @@ A manifold has a function of x in [0, 1]^d for each unit:
 with a, b, c uniform in [0, 1] for each class, unit and dimension, and a_0 = 0. The sum ends where the spectrum has
 fallen to a thousandth, at F = 1,000 at most (the paper: α = 1, so 1,000).
 
-Direct evaluation of a mini-batch of the authors' protocol takes 1.5·10⁹ sines. But every g_d is a function of one
-number. It is tabulated once, at GRID + 1 points, and interpolated linearly, with an error of about 10⁻⁴ of its range.
+For one mini-batch of the authors' protocol, these sums have 1.5·10⁹ sines. But every g_d is a function of one number.
+So it is tabulated once, at GRID + 1 points, and interpolated linearly, with an error of about 10⁻⁴ of its range.
 
 Spikes are drawn from a key, in pure JAX. The protocol decides how hard the task is:
 
@@ -39,7 +39,7 @@ GRID = 8192  # a power of two, so that x · GRID is exact in float32
 COARSE = 64  # the grid has 64 parts of 128 points
 FINE = GRID // COARSE
 WORD = 32  # bits
-MOST = 2**31 - 1  # of any size
+MOST = 2**31 - 1  # largest value of a setting that counts something
 
 
 class Coefficients(NamedTuple):
@@ -214,8 +214,8 @@ def randman(
 
     The default settings are the paper's. `seed` decides the manifolds and nothing else. With several seeds, the dataset
     holds a draw for each. It uses the first one, and `on(1)` is the same dataset on the second. Values are standardised
-    by `points` per class. The tables are made once per process, and cached on the disk (in OTPE_CACHE, else in
-    ~/.cache/otpe).
+    by the minimum and maximum of `points` random points per class. The tables are made once per process, and cached on
+    the disk (in OTPE_CACHE, else in ~/.cache/otpe).
     """
     check.one_of("encoding", encoding, ("time", "rate"))
     check.one_of("standardize", standardize, ("batch", "fixed"))
@@ -223,7 +223,7 @@ def randman(
     classes, units, dims, steps, points = (check.count(what, value, MOST) for what, value in counts.items())
     if points < 2:
         raise ValueError("points is 1, expected at least 2: a value is placed between the lowest and the highest.")
-    alpha = check.number("alpha", alpha, "a number above 0 and at most 10. The paper has 1", lambda a: 0 < a <= 10)
+    alpha = check.number("alpha", alpha, "a number above 0 and at most 10. The paper uses 1", lambda a: 0 < a <= 10)
     given = seed if isinstance(seed, Sequence) else [seed]
     _check_size(len(given), classes, units, dims, points)
     seeds = tuple(check.whole("seed", each, 2**32) for each in given)

@@ -5,8 +5,8 @@ A named dataset is a module and one entry here. The module has
     from_settings(settings) -> a dataset, or a tuple of three: train, valid, test
     expected_shape(settings) -> (time steps, shape of the units, number of classes), known before the data is made
 
-where `settings` has the fields of `otpe.lab.settings.DataSettings`. A module whose datasets are made at once needs no
-`expected_shape`. Both raise ValueError for wrong settings. This module does not import jax.
+where `settings` has the fields of `otpe.lab.settings.DataSettings`. A module that makes its datasets without
+delay needs no `expected_shape`. Both raise ValueError for wrong settings. This module does not import jax.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,19 +28,19 @@ class NamedDataset:
 
     name: str
     module: str
-    uses: tuple[str, ...]  # settings of training that other datasets may have no use for
-    data_uses: tuple[str, ...] = ()  # the same of `otpe data`
-    drawn: bool = True  # samples are drawn without end, instead of recorded
+    uses: tuple[str, ...]  # settings of training that some datasets do not use
+    data_uses: tuple[str, ...] = ()  # settings of `otpe data` that some datasets do not use
+    drawn: bool = True  # samples are drawn at random, in any number, instead of recorded
     title: str = ""  # of pictures and tables of a drawn dataset
     about: str = ""  # for the help
 
     def from_settings(self, settings: Any) -> tuple[Any, Any, Any]:
-        """Return the datasets for training, validation and test. One that is drawn stands for all three."""
+        """Return the datasets for training, validation and test. A drawn dataset is used for all three."""
         made = import_module(self.module).from_settings(settings)
         return made if isinstance(made, tuple) else (made, made, made)
 
     def expected_shape(self, settings: Any) -> tuple[int, tuple[int, ...], int]:
-        """Return time steps, shape of the units and number of classes. Of recordings, the least that is possible."""
+        """Return time steps, shape of the units and number of classes. For recordings these are lower bounds."""
         module = import_module(self.module)
         if hasattr(module, "expected_shape"):
             return module.expected_shape(settings)
@@ -69,19 +69,19 @@ DATASETS = {entry.name: entry for entry in ENTRIES}
 
 
 def users(setting: str) -> tuple[str, ...]:
-    """Return the names of the datasets that use a setting of training. Empty if it is not only for some datasets."""
+    """Return the names of the datasets that use a setting of training. Empty if it applies to all."""
     return tuple(
         name for name, entry in DATASETS.items() if setting in (*entry.uses, *(DRAWN_SAMPLES if entry.drawn else ()))
     )
 
 
 def data_users(setting: str) -> tuple[str, ...]:
-    """Return the names of the datasets that use a setting of `otpe data`. Empty if it is not only for some."""
+    """Return the names of the datasets that use a setting of `otpe data`. Empty if it applies to all."""
     return tuple(name for name, entry in DATASETS.items() if setting in entry.data_uses)
 
 
 def is_drawn(name: str) -> bool:
-    """Return whether samples are drawn without end. False for recordings, and for unknown names."""
+    """Return whether samples are drawn at random. False for recordings, and for unknown names."""
     return name in DATASETS and DATASETS[name].drawn
 
 

@@ -49,7 +49,7 @@ class Scenes(NamedTuple):
 @partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["label", "size", "steps", "noise", "speed"])
 @dataclass(frozen=True)
 class MovingShapes:
-    """A dataset without an end; `moving_shapes` makes it."""
+    """A dataset of any number of random samples; `moving_shapes` makes it."""
 
     label: str
     size: int
@@ -84,7 +84,7 @@ class MovingShapes:
         return _scenes(self, jax.random.split(key)[0], batch)
 
     def flat(self) -> Flat:
-        """Return the same dataset with one row of 2 · size² units in each time step, as `otpe.dense` takes them."""
+        """Return the same dataset with its 2 · size² units flattened to one axis, as `otpe.dense` takes them."""
         return Flat(self)
 
 
@@ -99,7 +99,8 @@ def moving_shapes(
     """Return a dataset of shapes that move over a grid of `size` × `size` pixels, seen by an event camera.
 
     Args:
-      label: whether the label is one of eight directions, or one of five shapes. The other is random.
+      label: whether the label is one of eight directions, or one of five shapes. The other property is
+        random.
       size: height and width of the grid, in pixels.
       time_steps: T.
       noise: the probability of a background event, in each pixel, channel and time step.

@@ -40,7 +40,7 @@ class Leaky:
             learn, smallest = getattr(self, f"learn_{name}"), leaks.smallest(getattr(self, name))
             if not (isinstance(learn, bool) or learn == "neuron"):
                 raise ValueError(
-                    f"learn_{name} is {learn!r}, expected True, False or 'neuron' for a trained number per neuron."
+                    f"learn_{name} is {learn!r}, expected True, False or 'neuron' for one trained leak per neuron."
                 )
             if learn and not smallest > 0:
                 raise ValueError(
@@ -128,8 +128,8 @@ class LIF(Leaky):
       threshold: θ. A neuron spikes when its membrane reaches it.
       surrogate: the function of v − θ that replaces the derivative of the spike.
       reset: what a spike does to the membrane: "subtract" θ, set it to "zero", or "none".
-      learn_leak: whether to train the leak. True: one trained number if `leak` is one number, else one per neuron.
-        "neuron": one trained number per neuron.
+      learn_leak: whether to train the leak. True: one trained leak if `leak` is one number, else one per neuron.
+        "neuron": one trained leak per neuron.
     """
 
     leak: Leak

@@ -71,7 +71,7 @@ def stepper(
 
 
 def window(net: Network, rule: Rule, layer: int) -> int:
-    """K, the number of steps after which an input no longer matters: K^n λ^K < ε/4, with the float32 precision ε.
+    """K, the number of steps after which an input no longer matters: K^n λ^K ≤ ε/4, with the float32 precision ε.
 
     n is the number of leaky sums that the input passes, in this layer and in the stages above that its rule filters by.
 

@@ -15,7 +15,7 @@ def require(condition: Any, message: str) -> None:
 
 
 def require_value(thing: Any, name: str) -> None:
-    """Raise AssertionError if something is not equal to a copy of itself. Equal ones are compiled once."""
+    """Raise AssertionError if an object differs from its copy. JAX compiles only once for equal objects."""
     other = copy.deepcopy(thing)
     equal = other == thing and hash(other) == hash(thing)
     advice = "make it a frozen dataclass, so that equal ones compare equal"

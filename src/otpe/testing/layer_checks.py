@@ -76,7 +76,7 @@ def check_init(layer: Any) -> None:
 
 
 def check_shapes(case: Case) -> None:
-    """The current has the shape [N, *out_shape], both if `one` is a number and if it is an array."""
+    """The current has the shape [N, *out_shape], whether `one` is a number or an array."""
     layer, name = case.layer, case.name
     expected = (SAMPLES, *layer.out_shape)
     for one in (1.0, case.one):
@@ -94,7 +94,7 @@ def check_linear_in_inputs(case: Case) -> None:
     """Without bias, a zero input gives no current, and a sum of inputs gives the sum of the currents."""
     layer, params, name = case.layer, case.params, case.name
     silent = layer.apply(params, jnp.zeros_like(case.x), 0.0)
-    wrong = f"{name}: a zero input with `one` 0 gives a current, expected none. Multiply the bias by one"
+    wrong = f"{name}: a zero input with `one` 0 gives a current, expected none. Multiply the bias by `one`"
     require(not silent.any(), wrong)
     given = layer.apply(params, case.x + 2 * case.y, 0.0)
     expected = layer.apply(params, case.x, 0.0) + 2 * layer.apply(params, case.y, 0.0)

@@ -73,7 +73,7 @@ def check_prediction_is_pure(make: Make, xs: np.ndarray, labels: np.ndarray) -> 
         require(np.array_equal(first, second), "two predictions of one step differ")
         one.learn_one(x, int(label))
         other.learn_one(x, int(label))
-    require(_same(one, other, xs), "predict_one changed the learner: it predicts otherwise than one without the call")
+    require(_same(one, other, xs), "predict_one changed the learner: it predicts differently from one without the call")
 
 
 def check_observing_keeps_weights(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
@@ -82,14 +82,14 @@ def check_observing_keeps_weights(make: Make, xs: np.ndarray, labels: np.ndarray
     for x in xs:
         one.observe_one(x)
     one.reset()
-    require(_same(one, fresh, xs), "after observing and a reset the learner predicts otherwise than a new one")
+    require(_same(one, fresh, xs), "after observing and a reset the learner predicts differently from a new one")
 
 
 def check_clone_is_independent(make: Make, xs: np.ndarray, labels: np.ndarray) -> None:
     """A clone equals the original, and does not change when the original learns."""
     one = _fit(make(), xs, labels)
     clone = one.clone()
-    require(_same(one, clone, xs), "a clone predicts otherwise than the learner that it was cloned from")
+    require(_same(one, clone, xs), "a clone predicts differently from the learner that it was cloned from")
     before = _predictions(clone, xs)
     _fit(one, xs, labels)
     require(np.array_equal(before, _predictions(clone, xs)), "a clone learns when the learner it was cloned from does")
@@ -142,7 +142,7 @@ def check_saved_and_loaded(make: Make, xs: np.ndarray, labels: np.ndarray) -> No
         one.save(path)
         other = type(one).load(path)
     same = _same(_fit(one, xs, labels), _fit(other, xs, labels), xs)
-    require(same, "a learner that was saved and loaded learns otherwise than the original")
+    require(same, "a learner that was saved and loaded learns differently from the original")
 
 
 CHECKS = (

@@ -85,7 +85,7 @@ def check_shapes(neuron: Any, shape: tuple[int, ...]) -> None:
     state = one.start(full, dtype)
     result = one.step(state, jnp.zeros(full, dtype))
     triple, given = isinstance(result, tuple) and len(result) == 3, type(result).__name__
-    require(triple, f"step of {name} returned {given}, expected a state, an output and the argument of linearise")
+    require(triple, f"step of {name} returned {given}, expected (state, output, kept), where linearise takes kept")
     after, output, kept = result
     same_structure = jax.tree.structure(state) == jax.tree.structure(after)
     require(same_structure, f"step of {name} returned a state of another structure than start")
@@ -265,6 +265,8 @@ def _wrong_entries(case: Case) -> list[str]:
 
     Without a spike, M = 1 + w h for some w. So P_t is ∂x_{t+1}/∂x_t − w ∂s_{t+1}/∂x_t, and w follows from ∂x/∂c. P does
     not depend on the current, so it can be computed with a current that is too small for a spike.
+
+    For example, the LIF neuron has z = v and x = v − θ s. So P = λ, h = g, M = 1 − θ g, w = −θ and A = λ(1 − θ g).
     """
     first = case.points[0]
     if len(first.J) - 1 != len(first.b):
@@ -288,7 +290,7 @@ def _wrong_entries(case: Case) -> list[str]:
 
 
 def _solved(point: Point, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return M and h, given J = M [P, b] and h [P, b], and `known` = [P, b]. NaN where its rank is below k."""
+    """Return M and h, given J = M [P, b] and h [P, b], and `known` = [P, b]. They are NaN if its rank is below k."""
     known, J = (np.moveaxis(a, (0, 1), (-2, -1)) for a in (known, point.J))
     full_rank = np.linalg.matrix_rank(known, tol=1e-4) == len(point.b)
     both = np.where(full_rank[..., None, None], J @ np.linalg.pinv(known), np.nan)
@@ -330,7 +332,7 @@ def _wrong_leaks(case: Case, measured: np.ndarray) -> list[str]:
     """Return a sentence for each entry of leaks() that differs from the measured leaks."""
     rows, full = contract._matrix(case.neuron.leaks(), len(measured), case.neuron), case.points[0].output.shape
     given = np.stack([np.stack([np.broadcast_to(a, full) for a in row]) for row in rows])
-    return _compare("leaks()", given, measured, "state {} by state {}, spikes aside,", case.points[0])
+    return _compare("leaks()", given, measured, "state {} by state {} without spikes", case.points[0])
 
 
 def _measured_leaks(case: Case) -> np.ndarray | None:

@@ -139,7 +139,7 @@ _NEURONS: dict[type, Any] = {LIF: _lif, CubaLIF: _cuba, AdaptiveLIF: _adaptive, 
 
 
 def _spike(neuron: Any, d: Array) -> Array:
-    """Return H(d) with the surrogate as its derivative: the value is that of the step, the gradient that of `ramp`."""
+    """Return H(d), with the surrogate as its derivative: `ramp` cancels in the value, but not in the gradient."""
     ramp = jax.lax.stop_gradient(neuron.surrogate(d)) * d
     return jax.lax.stop_gradient((d >= 0).astype(d.dtype) - ramp) + ramp
 

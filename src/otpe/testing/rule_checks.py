@@ -34,7 +34,7 @@ def check_rule(name: str | Rule, skip: str | Iterable[str] | Mapping[str, str] =
       One line for each check that was skipped.
     """
     skip = skip if isinstance(skip, Mapping) else dict.fromkeys((skip,) if isinstance(skip, str) else skip, "")
-    reasons = {_plain(check): reason or "as asked" for check, reason in skip.items()}
+    reasons = {_plain(check): reason or "listed in `skip`" for check, reason in skip.items()}
     checks = {_plain(getattr(check, "__name__", "")): check for check in CHECKS}
     for check in reasons:
         checked.one_of("check", check, checks)
