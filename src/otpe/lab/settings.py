@@ -84,7 +84,7 @@ class DataSettings(Nested):
     binary: bool = False
     """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
-    """Join this many neighbouring units into one. With a shape: squares of this size."""
+    """Number of neighbouring units to join into one. With a shape: the side of the squares to join."""
     validation: Literal["first", "stratified", "speakers"] = "first"
     """Validation data from the training file: its first tenth, as in the paper; a tenth of every class; or all
     recordings of some speakers, about a tenth."""
@@ -223,7 +223,7 @@ class LengthSettings(Nested):
     seed: int = 0
     """The seed of the first network. The next ones follow: seed + 1, seed + 2, …"""
     every: int = 1
-    """Mode online: update after this many time steps."""
+    """Mode online: number of time steps per update."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +232,7 @@ class EvaluationSettings(Nested):
 
     # Evaluation
     eval_every: int = 100
-    """Validate after this many mini-batches, and at the end."""
+    """Number of mini-batches between two validations. Another follows at the end."""
     valid_samples: int = 1024
     """Number of samples drawn for validation, rounded up to whole mini-batches. They are always the same samples."""
     test_samples: int = 10240
@@ -515,7 +515,7 @@ class BenchConfig:
     """plain: ordinary JAX; pallas: fused GPU kernels; auto: pallas where the device has it."""
 
     seconds: float = 1.0
-    """Repeat each point for this many seconds, and at least three times."""
+    """Seconds for which each point is repeated, and at least three times."""
     max_gb: float = 1.0
     """Leave out points that need more memory than this, and list them. Rules measured together share memory."""
     out: Path = Path("bench-results")
@@ -592,7 +592,7 @@ class DataConfig:
     binary: bool = False
     """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
-    """Join this many neighbouring units into one. With a shape: squares of this size."""
+    """Number of neighbouring units to join into one. With a shape: the side of the squares to join."""
     remainder: Literal["keep", "drop"] = "keep"
     """With bins: keep the spikes after the last whole time step, in that step, or drop them as tonic does."""
 
@@ -633,7 +633,7 @@ class SourceSettings(Nested):
     """Number of outputs. By default 10 for t-randman and r-randman; all other sources need it: more than the largest
     label."""
     steps: int | None = None
-    """Stop after this many time steps. By default where the source ends."""
+    """Number of time steps to take. By default all, until the source ends."""
     form: Literal["auto", "csv", "jsonl"] = "auto"
     """Format of events. auto looks at the first line."""
     dt: float | None = None
@@ -643,11 +643,11 @@ class SourceSettings(Nested):
     binary: bool = False
     """Replace spike counts by 0 or 1: a unit spikes in a time step, or it does not."""
     pool: int = 1
-    """Join this many neighbouring units into one."""
+    """Number of neighbouring units to join into one."""
     labels: Literal["hold", "bin"] = "hold"
     """A label is valid until the next one comes, or only for the time step of its event."""
     max_gap: float = 10.0
-    """Fill silence of up to this many seconds with empty time steps."""
+    """The longest silence, in seconds, that is filled with empty time steps."""
     gap: Literal["reset", "skip", "raise"] = "reset"
     """After longer silence: begin a new sequence, leave the event out, or stop with an error."""
     on_bad: Literal["skip", "raise"] = "skip"

@@ -1,4 +1,4 @@
-"""A network that goes on learning while it works: one stream, one time step at a time, in memory that never grows.
+"""A network that continues to learn while it works: one stream, one time step at a time, in memory that never grows.
 
     learner = otpe.StreamLearner(net, rule="otpe", optimizer=optax.adamax(1e-3))
     scores = learner.predict_one(x)       # the class scores after this step; the state does not change
@@ -88,10 +88,10 @@ class StreamLearner:
       params: initial weights instead, such as those of `otpe.train`. Finite numbers.
       loss: as in `otpe.gradients`. With "mse", or a function of your own, a label may be a row of real numbers, one per
         output.
-      every: update the weights after this many steps with a label, by their mean gradient.
+      every: number of labelled steps per update of the weights, which uses their mean gradient.
       score_leak: the share of the scores that is left after a step. The default is the leak of the output neurons, or 0
         if these do not spike. With 1.0, scores count the spikes since the last `reset`, as in the paper.
-      delay: labels may come up to this many steps late, see `label_late`. Predictions use the
+      delay: number of steps that a label may be late, see `label_late`. Predictions use the
         current weights. After `delay` further steps, the learner learns from a step if it has got a label by then.
       decay: weight decay: every update makes each weight smaller by this share. For very long streams.
       limit: the largest size of a weight.

@@ -138,10 +138,10 @@ class Reproduction:
         found = read_run(out)
         if found is None:
             return prepared(config, CustomParts(data=self._splits(config)))
-        mine = folder.identity(check_settings.plain(config))
+        identity = folder.identity(check_settings.plain(config))
         if config.dataset == "shd":  # the same folder may hold other recordings by now; manifolds follow from settings
-            mine["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
-        folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, mine)
+            identity["data"] = task.fingerprint(self._splits(config), config.seed, config.batch)
+        folder.check_same(str(out), {**folder.plain(TrainConfig()), **found.about}, identity)
         return found
 
     def _train(self, run: PlannedRun, found: "Ready", bar: Bar) -> None:
@@ -172,8 +172,8 @@ class Reproduction:
     def _section(self, name: str, planned: list[PlannedRun]) -> Section:
         began, item, finished = time.monotonic(), self.items[name], self.finished
         parts = item.section(Inputs(self.plan, planned, finished, self.out / name, self.digits, self._splits))
-        mine = [finished[run.name] for run in planned if run.name in finished]
-        seconds = sum(run.result["seconds"] for run in mine) + time.monotonic() - began
+        done = [finished[run.name] for run in planned if run.name in finished]
+        seconds = sum(run.result["seconds"] for run in done) + time.monotonic() - began
         diverged, digits = self.diverged, _uses_digits(planned)
         remarks = [*parts.pop("remarks", ())]
         remarks += [f"{run.name}: {diverged[run.name]}" for run in planned if run.name in diverged]
@@ -192,7 +192,7 @@ class Reproduction:
             where=item.where,
             remarks=remarks,
             command=command(self.config if digits else replace(self.config, digits=None), name),
-            machine=sections.machine(mine[0].about if mine else folder.provenance()),  # that of the runs
+            machine=sections.machine(done[0].about if done else folder.provenance()),  # that of the runs
             apart=apart or None,
         )
         return outcomes.with_outcome(section)
@@ -289,11 +289,11 @@ def _settings(planned: Sequence[PlannedRun]) -> dict[str, Any]:
 
 def _check_scale(out: Path, scale: Scale, config: ReproduceConfig) -> None:
     """Refuse a folder of another scale or precision. Write config.json to a new one."""
-    path, mine = out / "config.json", {"scale": scale.name, "precision": config.precision}
+    path, identity = out / "config.json", {"scale": scale.name, "precision": config.precision}
     if path.exists():
-        folder.check_same(str(out), folder.read_config(out), mine)
+        folder.check_same(str(out), folder.read_config(out), identity)
     else:
-        about = {"format": folder.FORMAT, "kind": "reproduce", **mine, **folder.provenance()}
+        about = {"format": folder.FORMAT, "kind": "reproduce", **identity, **folder.provenance()}
         files.write_json(path, about)
 
 

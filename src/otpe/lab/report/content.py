@@ -82,7 +82,7 @@ class Section:
     settings: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)  # device, platform, versions, commit
     seconds: float = math.nan  # of computing
-    apart: Sequence[str] | None = None  # in a few words each: why its numbers cannot be compared directly
+    apart: Sequence[str] | None = None  # short reasons why its numbers cannot be compared with the paper's
     left_out: str | None = None  # why the study was not run, and what to do
     samples: Sequence[Sample] | None = None  # the values behind the means, for claims about them
 

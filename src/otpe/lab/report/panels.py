@@ -40,7 +40,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One chart with axes of its own. The axes have the labels `x` and `y`, if the kind has these fields."""
+    """One chart with its axes. The fields `x` and `y`, if the kind has them, are the labels of the axes."""
 
     parts: ClassVar[tuple[type, ...]] = ()  # dataclasses that the fields contain
     title: str

@@ -25,13 +25,13 @@ class Numbers:
     mode: str
     dataset: str
     seeds: int
-    seed: int  # the first. The others are the next numbers
+    seed: int  # of the first network; the others have seed + 1, seed + 2, …
     steps: int  # mini-batches
     test_accuracy: list[float]  # with the parameters that validated best
     test_loss: list[float]
     valid_accuracy: list[float]  # the best
     best_step: list[int]  # step of the best validation
-    loss: list[float]  # of training: mean since the evaluation before the last
+    loss: list[float]  # training loss: mean over the steps between the last two evaluations
     learning_rate: float | None  # None for a user's optimizer
     seconds: float  # training and validation, without compilation and without work that a kill lost
     steps_per_second: float

@@ -182,7 +182,7 @@ class Live:
         self._why: str | None = None
 
     def __call__(self, block: Block, score: Prequential, seconds: float) -> None:
-        """Add a block of steps, which took this many seconds."""
+        """Add a block of steps. `seconds` is the time that it took."""
         steps, learned, last = block.steps[-self.length :], block.learned, slice(-self.length, None)
         x = np.concatenate([step.x.reshape(1, -1) for step in steps]) != 0
         given, want = [x.shape[1], learned.rates.shape[1], learned.spikes.shape[1]], self.sizes
