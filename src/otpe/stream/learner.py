@@ -91,8 +91,8 @@ class StreamLearner:
       every: number of labelled steps per update of the weights, which uses their mean gradient.
       score_leak: the share of the scores that is left after a step. The default is the leak of the output neurons, or 0
         if these do not spike. With 1.0, scores count the spikes since the last `reset`, as in the paper.
-      delay: number of steps that a label may be late, see `label_late`. Predictions use the
-        current weights. After `delay` further steps, the learner learns from a step if it has got a label by then.
+      delay: number of steps that a label may be late, see `label_late`. Predictions use the current
+        weights. `delay` steps after a step, the learner learns from it, if it has a label by then.
       decay: weight decay: every update makes each weight smaller by this share. For very long streams.
       limit: the largest size of a weight.
 

@@ -33,8 +33,8 @@ def strips(split: Split, captions: dict[int, str], title: str) -> Figure:
             panel.set(xticks=[], yticks=[])
         row[0].set_ylabel(caption, rotation=0, ha="right", va="center", fontsize="small", parse_math=False)
     each = "sample" if split.source is None else "recording"
-    colours = "; orange: channel 0, blue: channel 1, black: both" if channels(split.shape)[0] == 2 else ""
-    figure.supxlabel(f"time, in {windows} equal parts of each {each}{colours}", fontsize="medium")
+    legend = "; orange: channel 0, blue: channel 1, black: both" if channels(split.shape)[0] == 2 else ""
+    figure.supxlabel(f"time, in {windows} equal parts of each {each}{legend}", fontsize="medium")
     figure.suptitle(title, fontsize="medium", parse_math=False)
     return figure
 
