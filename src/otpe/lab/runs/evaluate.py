@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from otpe import check, files, memory
+from otpe.choices import Backend, Precision
 from otpe.datasets import Dataset, registry
 from otpe.datasets.dataset import SpikeBatch, shape_of
+from otpe.lab.report import words
 from otpe.lab.runs import custom, folder, loop, saved_weights, task
 from otpe.lab.runs.loop import Networks
 from otpe.lab.runs.results import Result
-from otpe.lab.settings import Backend, EvaluateConfig, Precision, TrainConfig
+from otpe.lab.settings import EvaluateConfig, TrainConfig
 from otpe.losses import predict
 from otpe.networks import Network
 from otpe.tables import Table, as_text
@@ -84,12 +86,12 @@ class Evaluation:
         }
 
     def __repr__(self) -> str:
-        return f"<Evaluation of {self.run} on {self.data}: accuracy {mean_text(self.accuracy)}>"
+        return f"<Evaluation of {self.run} on {self.data}: accuracy {words.mean_text(self.accuracy)}>"
 
     def __str__(self) -> str:
         """All numbers as text."""
         lines = [f"{self.run} on {self.data}: {self.samples:,} samples, {len(self.names)} classes", ""]
-        lines += [f"  accuracy      {mean_text(self.accuracy)}{self._over_networks}"]
+        lines += [f"  accuracy      {words.mean_text(self.accuracy)}{self._over_networks}"]
         errors = f"{self.standard_error.mean():.3f}"
         lines += [f"  uncertainty   ± {errors}  (standard error, from the number of samples)"]
         lines += [f"  chance        {self.chance:.3f}  (always the most frequent class)"]
@@ -125,11 +127,6 @@ class Evaluation:
         table = Table(columns=["", "label \\ answer", *numbers, "silence"], rows=rows)
         of = "" if len(self.confusion) == 1 else ", mean of the networks"
         return [f"\n  Samples by label and answer{of}:", as_text(table, left=(0, 1))]
-
-
-def mean_text(values: np.ndarray) -> str:
-    """Return "0.912 ± 0.004": mean and sample standard deviation, if there are several."""
-    return f"{values.mean():.3f}" + (f" ± {values.std(ddof=1):.3f}" if values.size > 1 else "")
 
 
 def evaluate(
