@@ -10,7 +10,7 @@ from tiny_runs import TINY, arguments
 import otpe
 from otpe import cli, memory
 from otpe.datasets import from_arrays, manifolds
-from otpe.lab.runs import build_network, check_settings, loop, task, train
+from otpe.lab.runs import build_network, check_settings, custom, loop, task, train
 from otpe.lab.settings import BenchConfig, TrainConfig
 from otpe.stream import worlds
 from otpe.stream.prequential import Prequential
@@ -162,7 +162,7 @@ def test_counted_bytes_are_less_than_the_compiler_plans(change, seeds, monkeypat
     counted = []
     monkeypatch.setattr(memory, "check_fits", lambda what, needed, *_: counted.append(needed))
     rule = check_settings.checked(config)
-    splits = train._splits(config, rule)
+    splits = task.loaded(config, custom.NONE, lambda shape: train.check_size(config, rule, shape))
     net = build_network.network(config, splits.train.units, 3)
     evaluation_set = loop.EvaluationSet(0, 1, config.batch)
     recipe = train._recipe(config, rule, net, evaluation_set)
