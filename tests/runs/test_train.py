@@ -141,8 +141,8 @@ def recorded(tmp_path_factory):
     for i, split in enumerate(("train", "valid", "test")):
         tiny_events.make(root / f"{split}.h5", recordings=(13, 10, 6)[i], seed=i)
     return otpe.TrainConfig(
-        dataset="folder", root=root, units=12, dt=0.1, max_steps=8, hidden=(6,), threshold=0.3, learning_rate=0.03, batch=4, steps=6,
-        eval_every=3, seeds=2, rule="f-otpe", out=root / "run",
+        dataset="folder", root=root, units=12, dt=0.1, max_steps=8, hidden=(6,), threshold=0.3, slope=25.0, learning_rate=0.03, batch=4,
+        steps=6, eval_every=3, seeds=2, rule="f-otpe", out=root / "run",
     )  # fmt: skip
 
 

@@ -200,7 +200,7 @@ def test_one_swept_setting_gives_curves():
     assert [line.name for line in panel.lines] == ["bptt", "ottt"]
     assert panel.lines[1].x == [1e-4, 1e-3, 1e-2]
     np.testing.assert_allclose(panel.lines[1].y, [0.7001, 0.701, 0.71])
-    np.testing.assert_allclose(panel.lines[1].spread, [0.1] * 3)
+    np.testing.assert_allclose(panel.lines[1].spread, [0.02**0.5] * 3)
     near = result_over({"slope": (5, 10)}, lambda rule, slope: slope / 20)
     assert not sweep.section(near).figures[0].panels[0].log_x
     words = result_over({"optimizer": ("sgd", "adam")}, lambda rule, optimizer: 0.3)
@@ -217,7 +217,7 @@ def test_two_settings_give_a_map_per_rule_and_a_third_gives_more_maps():
     assert (first.title, second.title, first.y, first.x) == ("BPTT", "OTTT", "slope", "width")
     assert (first.rows, first.columns) == (["5", "10"], ["64", "128", "256"])
     np.testing.assert_allclose(first.values, [[69, 133, 261], [74, 138, 266]])
-    np.testing.assert_allclose(first.spread, np.full((2, 3), 0.1), rtol=1e-6)
+    np.testing.assert_allclose(first.spread, np.full((2, 3), 0.02**0.5), rtol=1e-6)
     three = result_over(axes, lambda rule, slope, width, depth: slope + width + depth + 1000 * (rule == "ottt"))
     panels = sweep.section(three).figures[0].panels
     assert [panel.title for panel in panels] == ["BPTT, depth 3", "BPTT, depth 5", "OTTT, depth 3", "OTTT, depth 5"]
@@ -229,7 +229,15 @@ def test_the_best_point_is_chosen_by_validation():
     result.points[0]["valid_accuracy"] = [0.99, 0.99]
     table = sweep.table(result)
     assert table.columns == ["rule", "mode", "slope", "test accuracy", "σ", "validation", "σ"]
-    assert table.rows[0] == ["bptt", "offline", "5", pytest.approx(0.25), pytest.approx(0.1), pytest.approx(0.99), 0]
+    assert table.rows[0] == [
+        "bptt",
+        "offline",
+        "5",
+        pytest.approx(0.25),
+        pytest.approx(0.02**0.5),
+        pytest.approx(0.99),
+        0,
+    ]
     assert table.rows[1][2] == "10"
 
 

@@ -12,7 +12,7 @@ delay needs no `expected_shape`. Both raise ValueError for wrong settings. This 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 RANDMAN = ("manifolds", "draws", "standardize", "classes", "dims", "alpha", "time_steps", "units")
 SHAPES = ("time_steps", "label", "size", "noise")
@@ -20,6 +20,20 @@ RECORDINGS = ("root", "bins", "dt", "max_steps", "binary", "pool")
 LOOK_AT_RECORDINGS = ("root", "keep_empty", "bins", "dt", "steps", "binary", "pool", "remainder")
 LOOK_AT_ARCHIVES = (*LOOK_AT_RECORDINGS, "download", "verify")
 DRAWN_SAMPLES = ("valid_samples", "test_samples")
+
+
+class TrainingDefaults(NamedTuple):
+    """The values of training settings that are not given: the paper's for Randman, if nothing else is said.
+
+    They were measured with Adamax and the fast sigmoid: docs/how-to/train-and-resume.md.
+    """
+
+    slope: float | None = None  # None: the default of the surrogate, 25 for fast-sigmoid
+    learning_rate: float = 1e-3
+    online_learning_rate: float = 1e-3  # mode online
+
+
+RECORDED = TrainingDefaults(slope=2.0, learning_rate=5e-3, online_learning_rate=3e-4)
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,7 @@ class NamedDataset:
     uses: tuple[str, ...]  # settings of training that some datasets do not use
     data_uses: tuple[str, ...] = ()  # settings of `otpe data` that some datasets do not use
     drawn: bool = True  # samples are drawn at random, in any number, instead of recorded
+    training: TrainingDefaults = TrainingDefaults()
     title: str = ""  # of pictures and tables of a drawn dataset
     about: str = ""  # for the help
 
@@ -54,14 +69,22 @@ ENTRIES = (
     NamedDataset(
         "moving-shapes", "otpe.datasets.shapes", SHAPES, ("seed", "label", "size", "noise"), title="Moving shapes"
     ),
-    NamedDataset("shd", "otpe.datasets.heidelberg", (*RECORDINGS, "validation"), LOOK_AT_ARCHIVES, drawn=False),
-    NamedDataset("ssc", "otpe.datasets.heidelberg", RECORDINGS, LOOK_AT_ARCHIVES, drawn=False),
+    NamedDataset(
+        "shd",
+        "otpe.datasets.heidelberg",
+        (*RECORDINGS, "validation"),
+        LOOK_AT_ARCHIVES,
+        drawn=False,
+        training=RECORDED,
+    ),
+    NamedDataset("ssc", "otpe.datasets.heidelberg", RECORDINGS, LOOK_AT_ARCHIVES, drawn=False, training=RECORDED),
     NamedDataset(
         "folder",
         "otpe.datasets.heidelberg",
         (*RECORDINGS, "units", "shape", "validation"),
         (*LOOK_AT_RECORDINGS, "units", "shape"),
         drawn=False,
+        training=RECORDED,
         about="any folder of .h5 files in SHD's layout",
     ),
 )

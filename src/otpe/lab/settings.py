@@ -153,7 +153,7 @@ class DenseNetworkSettings(Nested):
     """fast-sigmoid, superspike, arctan, triangular or gaussian: the derivative used in place of the spike's."""
     slope: float | None = None
     """Slope of the surrogate; width of triangular and gaussian. The default depends on the surrogate: 25 for
-    fast-sigmoid."""
+    fast-sigmoid, and 2 for it on recordings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +186,9 @@ class ConstantOptimizerSettings(Nested):
     # The optimizer
     optimizer: str = "adamax"
     """adamax, adam, adamw, sgd, rmsprop, nadam, nadamw, radam, adabelief, adagrad, lamb or lion."""
-    learning_rate: float = 1e-3
-    """Learning rate of the optimizer. Schedules start from it."""
+    learning_rate: float | None = None
+    """Learning rate of the optimizer. Schedules start from it. By default 0.001; for recordings with adamax 0.005, and
+    0.0003 in mode online."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +320,7 @@ class SeveralRules:
     modes: tuple[Mode, ...] = ("offline",)
     """offline: an update per mini-batch; online: an update per time step."""
     online_learning_rate: float | None = None
-    """The learning rate in mode online, which makes many more updates. By default learning_rate."""
+    """The learning rate in mode online, which makes many more updates. By default learning_rate, if that is given."""
 
 
 @dataclass(frozen=True, kw_only=True)

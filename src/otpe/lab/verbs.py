@@ -13,7 +13,7 @@ from otpe.lab import progress
 from otpe.lab.paper.items import ITEMS
 from otpe.lab.paper.reproduce import Reproduction, prepared_reproduction
 from otpe.lab.report import sections, words
-from otpe.lab.runs import compare, folder, task, train
+from otpe.lab.runs import build_network, compare, folder, task, train
 from otpe.lab.runs.train import Run
 from otpe.lab.settings import AlignConfig, CompareConfig, LandscapeConfig, ReproduceConfig, SweepConfig, TrainConfig
 from otpe.lab.studies import align, landscapes, sweep
@@ -73,9 +73,19 @@ def _train(run: train.Run) -> int:
     print(f"  test accuracy        {words.mean_text(result.test_accuracy)}  (weights of the best validation)")
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
     print(f"  training loss        {words.mean_text(result.loss)}")
+    print(f"  learning rate {config.learning_rate:g}{_surrogate(run)}")
     print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s in all")
     print(f"Run folder: {result.folder}")
     return 0
+
+
+def _surrogate(run: train.Run) -> str:
+    """Return the surrogate as text, "" for a network of the user's own."""
+    if "own_net" in run.identity:
+        return ""
+    used = build_network.surrogate(run.config)
+    numbers = (f"{name} {value:g}" for name, value in vars(used).items() if not isinstance(value, bool))
+    return f", surrogate {run.config.surrogate} of {', '.join(numbers)}"
 
 
 def _compare(comparison: compare.Comparison) -> int:

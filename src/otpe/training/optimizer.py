@@ -104,7 +104,7 @@ class Optimizer:
     def of(cls, config: Any) -> "Optimizer":
         """Return the optimizer that the settings of a run describe. Raises ValueError if they make no sense."""
         options = {field.name: getattr(config, field.name) for field in fields(cls) if field.name != "name"}
-        return cls(config.optimizer, **options)
+        return cls(config.optimizer, **{name: value for name, value in options.items() if value is not None})
 
     def settings(self) -> dict[str, Any]:
         """Return the fields as settings of a run, without `steps`, which the run itself sets."""

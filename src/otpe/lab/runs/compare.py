@@ -16,6 +16,7 @@ from otpe.lab.records import read_config
 from otpe.lab.report import content, sections, words
 from otpe.lab.report.palette import shown
 from otpe.lab.runs import check_settings, custom, folder, guards, saved_weights, task
+from otpe.lab.runs.dataset_defaults import with_dataset_defaults
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import Result, numbers
 from otpe.lab.runs.start_settings import with_start_data
@@ -140,6 +141,7 @@ def prepared_comparison(
     own = custom.with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
+    config = with_dataset_defaults(config, own)
     runs, left_out = planned(config, own)
     placed = runs if config.out is None else [_inside(Path(config.out), run) for run in runs]
 

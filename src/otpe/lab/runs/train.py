@@ -17,6 +17,7 @@ from otpe import check, files
 from otpe.datasets.dataset import shape_of
 from otpe.lab.runs import build_network, check_settings, checkpoint, custom, folder, loop, saved_weights, task
 from otpe.lab.runs.custom import CustomParts
+from otpe.lab.runs.dataset_defaults import with_dataset_defaults
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.loop import EvaluationSetup, Networks, Recipe, State
 from otpe.lab.runs.results import Result
@@ -81,6 +82,7 @@ def prepared(
     own = custom.with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
+    config = with_dataset_defaults(config, own)
     chosen = check_settings.checked(config, own)
     config = check_settings.plain(config)
     if config.tensorboard:

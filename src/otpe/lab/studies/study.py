@@ -59,11 +59,11 @@ def write_section(section: Section, verb: str, config: Any, seconds: float, wher
 
     The folder gets section.json and, if matplotlib is installed, the figures.
     """
-    about = folder.read_config(where)
+    about, given = folder.read_config(where), folder.plain(config)
     section = replace(
         section,
         command=command(verb, config, about),
-        settings={name: value for name, value in folder.plain(config).items() if name not in NOT_SHOWN},
+        settings={name: _known(value, about.get(name)) for name, value in given.items() if name not in NOT_SHOWN},
         machine=sections.machine(about),
         seconds=seconds,
         remarks=[*section.remarks, *sections.by_hand(about)],
@@ -75,3 +75,8 @@ def write_section(section: Section, verb: str, config: Any, seconds: float, wher
         for figure in section.figures:
             draw(figure, where)
     return section
+
+
+def _known(given: Any, stored: Any) -> Any:
+    """Return the value of a setting: that of config.json if it depends on the dataset and was not given."""
+    return stored if given is None else given

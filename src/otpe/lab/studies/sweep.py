@@ -4,7 +4,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from otpe.lab.report.panels import Bar, Bars, Heat, Lines, Panel
 from otpe.lab.runs import check_settings, folder, guards, task
 from otpe.lab.runs.compare import with_custom_parts
 from otpe.lab.runs.custom import NONE, CustomParts, with_stored_net
+from otpe.lab.runs.dataset_defaults import with_dataset_defaults
 from otpe.lab.runs.folder import Folder
 from otpe.lab.runs.results import numbers
 from otpe.lab.runs.results import read as read_result
@@ -120,6 +121,7 @@ def prepared_sweep(config: SweepConfig, own: CustomParts = NONE) -> Sweep:
     own = with_stored_net(config, own)
     if own.data is None:
         config = with_start_data(config)
+    config = with_dataset_defaults(config, own, grid.axes(config.over))
     points, left_out = grid.points(config, own)
     if own.data is None:
         for point in points:
@@ -300,8 +302,9 @@ def table(result: SweepResult) -> Table:
     rows = []
     for point in result.best_points:
         accuracies = [point[what] for what in ("test_accuracy", "valid_accuracy")]
-        means = [float(of(values)) for values in accuracies for of in (np.mean, np.std)]
-        rows.append([point["rule"], point["mode"], *map(grid.text, point["at"].values()), *means])
+        spreads = [float(words.std(values)) if len(values) > 1 else words.MISSING for values in accuracies]
+        means = zip(map(float, map(np.mean, accuracies)), spreads, strict=True)
+        rows.append([point["rule"], point["mode"], *map(grid.text, point["at"].values()), *chain.from_iterable(means)])
     return Table(
         name="best",
         caption="The point of each rule with the highest validation accuracy, and its test accuracy.",
