@@ -77,7 +77,7 @@ def test_bad_input(result, tmp_path, capsys):
     assert "holds no run" in refused(tmp_path)
     assert "no use for it" in refused(result.folder, "--bins", 40)
     assert "which has no files" in refused(result.folder, "--data", tmp_path)
-    assert "drawn anew" in refused(result.folder, "--split", "train")
+    assert "draws new samples" in refused(result.folder, "--split", "train")
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "config.json").write_text((result.folder / "config.json").read_text())
     assert "not finished. Go on with: otpe train --resume" in refused(tmp_path / "half")
