@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from otpe.lab.paper import claims, evidence, outcomes, plan, published
-from otpe.lab.paper.claims import Check, Claim
 from otpe.lab.paper.evidence import KERNEL, MODEL, TEST, VALIDATION, Number
 from otpe.lab.paper.items import ITEMS
+from otpe.lab.paper.verdicts import Check, Claim
 from otpe.lab.report.content import Against, Figure, Sample, Section, Table, from_json, to_json
 from otpe.lab.report.panels import Bar, Bars, Line, Lines
 

@@ -70,7 +70,7 @@ def test_the_rates_figure_has_a_panel_per_size_and_a_line_per_rule(search):
     assert wide.lines[0].spread == pytest.approx([0, 0, np.std([0.1, 0.3], ddof=1)])
     assert [table.name for table in section["tables"]] == ["rates-3-layers-of-32", "rates-5-layers-of-16"]
     assert section["tables"][1].caption.startswith("5 layers of 16. The search:")
-    assert section["figures"][0].caption == "my digits, online; mean ± σ over networks."
+    assert section["figures"][0].caption == "my digits, online; mean ± σ of 2 networks (few)."
 
 
 def test_one_network_has_no_spread(tmp_path):

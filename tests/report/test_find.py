@@ -65,7 +65,7 @@ def test_a_single_run(runs):
     runs.train("run", rule="ostl", hidden=[64], root="my data")
     section = only(runs).section
     assert section.title == "OSTL, offline, on r-randman"
-    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks. Test accuracy 0.600 ± 0.141.")
+    assert section.lead.endswith("8 mini-batches of 128, mean ± σ of 2 networks (few). Test accuracy 0.600 ± 0.141.")
     assert (
         section.command == "otpe train --rule ostl --steps 8 --seeds 2 --dataset r-randman --root 'my data' --hidden 64"
     )
@@ -82,7 +82,7 @@ def test_a_single_run(runs):
 
 def test_the_section_names_several_draws(runs):
     runs.train("run", draws=2)
-    assert "mean ± σ of 2 networks on 2 draws." in only(runs).section.lead
+    assert "mean ± σ of 2 networks (few) on 2 draws." in only(runs).section.lead
 
 
 def test_user_parts_are_named_instead_of_a_command(runs):

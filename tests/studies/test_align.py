@@ -62,7 +62,7 @@ def test_the_section_has_the_rules_in_the_requested_order(aligned):
     assert read_config(out)["kind"] == "align"
     section = from_json((out / "section.json").read_text())
     assert section.title == "Gradient cosines, t-randman"
-    assert "along 8 mini-batches of training by BPTT; mean ± σ over 2 networks." in section.lead
+    assert "along 8 mini-batches of training by BPTT; mean ± σ of 2 networks (few)." in section.lead
     assert [row[0] for row in section.tables[0].rows] == [*RULES]
     assert section.tables[0].rows[1][1:] == ["1.000 ± 0.000"] * 4
     assert section.tables[0].columns == ["rule", "O", "H1", "model", "ratio of norms"]

@@ -13,7 +13,7 @@ from otpe.lab.paper import published
 from otpe.lab.paper.evidence import ABOVE_BPTT, TEST, VALIDATION, sample
 from otpe.lab.paper.plan import DATASETS, FinishedRun, Hidden, layers_and_width
 from otpe.lab.paper.published import comparison
-from otpe.lab.report import words
+from otpe.lab.report import sections, words
 from otpe.lab.report.content import Against, Figure, Sample, Table
 from otpe.lab.report.palette import shown
 from otpe.lab.report.panels import Heat, Line, Lines
@@ -40,6 +40,11 @@ def curves(runs: Runs, caption: str) -> Figure:
 
 def curve(run: FinishedRun, metric: str) -> Line:
     return study.mean_line(run.rule, *words.thinned(run.steps, run.along(metric)))
+
+
+def _networks(runs: Runs, draws: int = 1) -> str:
+    """Return text such as "mean ± σ of 12 networks on 3 draws"."""
+    return sections.networks(max((run.test.size for run in runs.values() if run), default=0), draws)
 
 
 def accuracies(runs: Runs, last: int) -> Table:
@@ -117,7 +122,7 @@ def offline_randman(runs: Runs, last: int, dataset: str) -> dict[str, Any]:
     return {
         "lead": f"Offline training on {name}: {draws} draw{'s' * (draws > 1)} of the manifolds, several networks on"
         " each. Every rule starts from the same weights and sees the same mini-batches.",
-        "figures": [curves(runs, f"{name}, offline; mean ± σ over networks and draws.")],
+        "figures": [curves(runs, f"{name}, offline; {_networks(runs, draws)}.")],
         "tables": [accuracies(runs, last)],
         "against": against,
         "remarks": remarks,
@@ -140,7 +145,7 @@ def _effect_of_draws(runs: Runs, last: int) -> str:
 def offline_digits(runs: Runs, last: int, data: str) -> dict[str, Any]:
     return {
         "lead": f"Offline training on {data}, two hidden layers.",
-        "figures": [curves(runs, f"{data}, offline; mean ± σ over networks.")],
+        "figures": [curves(runs, f"{data}, offline; {_networks(runs)}.")],
         "tables": [accuracies(runs, last)],
         "against": beside(runs, published.DIGITS, VALIDATION, "valid_accuracy", last)
         + beside(runs, published.DIGITS_LOSS, "training loss at the end", "loss", last),
@@ -157,7 +162,7 @@ def online_section(runs: Runs, search: Trials, last: int, data: str) -> dict[str
     return {
         "lead": f"Online training on {data}: an update at every time step, with the learning rate of each rule from a"
         " search.",
-        "figures": [curves(runs, f"{data}, online; mean ± σ over networks.")],
+        "figures": [curves(runs, f"{data}, online; {_networks(runs)}.")],
         "tables": [accuracies(runs, end), rates_table(search, last)],
         "samples": samples(runs, end),
     }
@@ -260,7 +265,8 @@ def digits_rates(search_of_sizes: Mapping[Hidden, Trials], last: int, data: str)
         name = f"{table.name}-{title.replace(' ', '-')}"
         tables.append(replace(table, name=name, caption=f"{title}. {table.caption}"))
     sizes = [run.test.size for search in search_of_sizes.values() for runs in search.values() for run in runs]
-    networks = "one network each" if max(sizes, default=0) == 1 else "mean ± σ over networks"
+    n = max(sizes, default=0)
+    networks = "one network each" if n == 1 else sections.networks(n)
     panels = [_over_rates(search, _title(hidden)) for hidden, search in search_of_sizes.items()]
     return {
         "lead": f"Test accuracy over the learning rate, online, on {data}.",
@@ -304,7 +310,7 @@ def digits_slopes(runs: Mapping[str, Mapping[tuple[int, int, int], FinishedRun]]
         if found:
             point = max(found, key=lambda p, found=found: float(np.mean(found[p].result["valid_accuracy"])))
             rows.append([rule, *map(str, point), counted(found[point]), words.mean_text(found[point].test)])
-    caption = "The point of each rule with the highest validation accuracy; test accuracy, mean ± σ over networks."
+    caption = "The point of each rule with the highest validation accuracy; test accuracy, mean ± σ of n networks."
     tested = [
         sample(f"{TEST}, {depth} layers of {width}, slope {slope}", rule, run.test)
         for rule, found in runs.items()
@@ -316,7 +322,7 @@ def digits_slopes(runs: Mapping[str, Mapping[tuple[int, int, int], FinishedRun]]
         "figures": [
             Figure(
                 name=f"slopes-{depth}",
-                caption=f"{depth} layers. {data}, offline; mean ± σ over networks.",
+                caption=f"{depth} layers. {data}, offline; {sections.networks(networks)}.",
                 panels=[panel(rule, depth) for rule in runs],
             )
             for depth in depths

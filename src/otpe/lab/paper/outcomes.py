@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from otpe.lab.paper import evidence
-from otpe.lab.paper.claims import ONLINE_RULES, RIVALS, Check, Judged, ahead, is_of_paper
+from otpe.lab.paper.claims import ONLINE_RULES, RIVALS, ahead, is_of_paper
 from otpe.lab.paper.evidence import DISTANCE, KERNEL, MODEL, TEST, VALIDATION, Number, Numbers
+from otpe.lab.paper.verdicts import Check, Judged
 from otpe.lab.report import words
 from otpe.lab.report.content import Section
 from otpe.lab.report.palette import shown

@@ -22,7 +22,7 @@ from filelock import BaseFileLock
 from otpe import check, files
 from otpe.datasets import download, heidelberg, registry
 from otpe.lab import signals
-from otpe.lab.paper import accuracy_tables, claims, outcomes
+from otpe.lab.paper import accuracy_tables, outcomes, verdicts
 from otpe.lab.paper.items import ITEMS, Inputs, Item
 from otpe.lab.paper.plan import (
     FINE,
@@ -179,12 +179,12 @@ class Reproduction:
         remarks += [f"{run.name}: {diverged[run.name]}" for run in planned if run.name in diverged]
         apart = []  # why the numbers cannot simply be compared
         if self.plan.scale.name == "full" and (less := coarser(planned, item.needs(Plan(FINE, self.config)))):
-            remarks, apart = remarks + less, [claims.COARSER]
+            remarks, apart = remarks + less, [verdicts.COARSER]
         if self.config.quick:
-            parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], [claims.MADE_SMALL]
+            parts, remarks, apart = {**parts, "against": ()}, [*remarks, MADE_SMALL], [verdicts.MADE_SMALL]
         elif digits and self.digits != OFFICIAL:
             remarks.append(NOT_OFFICIAL.format(self.digits, download.command("shd", self.config.root)))
-            apart.append(claims.OTHER_RECORDINGS)
+            apart.append(verdicts.OTHER_RECORDINGS)
         section = Section(
             **{"seconds": seconds, "settings": _settings(planned), **parts},
             name=name,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import otpe
 from otpe import files
-from otpe.lab.paper import claims, outcomes
+from otpe.lab.paper import claims, outcomes, verdicts
 from otpe.lab.report import cells, documents, finder, legend, words
 from otpe.lab.report.content import Figure
 from otpe.lab.report.finder import STUDY_AGAIN, Found
@@ -95,11 +95,11 @@ def _titles(found: Sequence[Found]) -> list[str]:
     return [f"{t} ({each.path.name})" if seen[t] > 1 else t for t, each in zip(titles, found, strict=True)]
 
 
-def _claims_lead(judged: Sequence[claims.Judged]) -> str:
+def _claims_lead(judged: Sequence[verdicts.Judged]) -> str:
     """Return text such as "21 claims: 12 hold, 6 hold partly, 2 do not hold, 1 is not comparable." """
     counts = Counter(each.verdict for each in judged)
     texts = {"holds": "hold", "partly": "hold partly", "does not hold": "do not hold"}
-    listed = (f"{counts[verdict]} {texts.get(verdict, verdict)}" for verdict in claims.VERDICTS if counts[verdict])
+    listed = (f"{counts[verdict]} {texts.get(verdict, verdict)}" for verdict in verdicts.VERDICTS if counts[verdict])
     return f"{words.counted(len(judged), 'claim')}: {', '.join(listed)}."
 
 
@@ -118,7 +118,7 @@ class Pill(NamedTuple):
     text: str
 
 
-def _pill(found: Found, judged: Sequence[claims.Judged]) -> Pill:
+def _pill(found: Found, judged: Sequence[verdicts.Judged]) -> Pill:
     """Return what came out: the largest difference from the paper, or how many claims about the section hold."""
     section = found.section
     if found.state != "finished" or section is None:
@@ -145,7 +145,7 @@ class _Shown(NamedTuple):
 
 
 def _shown(
-    found: Found, anchor: str, title: str, judged: Sequence[claims.Judged], names: Names, folder: Path
+    found: Found, anchor: str, title: str, judged: Sequence[verdicts.Judged], names: Names, folder: Path
 ) -> _Shown:
     """Return a section as HTML. If its content makes that impossible, it is shown as damaged."""
     try:

@@ -105,7 +105,8 @@ def _result_table(result: Mapping[str, Any]) -> Table:
 
 def networks(seeds: int, draws: int = 1) -> str:
     """Return text such as "mean ± σ of 3 networks"."""
-    return "1 network" if seeds == 1 else f"mean ± σ of {seeds} networks" + f" on {draws} draws" * (draws > 1)
+    few = " (few)" * (seeds < words.FEW)
+    return "1 network" if seeds == 1 else f"mean ± σ of {seeds} networks{few}" + f" on {draws} draws" * (draws > 1)
 
 
 def settings(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:

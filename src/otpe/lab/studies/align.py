@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otpe import neurons
-from otpe.lab.report import words
+from otpe.lab.report import sections, words
 from otpe.lab.report.content import Figure, Section, Table
+from otpe.lab.report.palette import shown
 from otpe.lab.report.panels import Bar, Bars, Lines
 from otpe.lab.runs import check_settings, task
 from otpe.lab.runs.compare import with_custom_parts
@@ -105,12 +106,12 @@ def _part(layer: dict[str, list[float | None]], part: str, missing: list[None]) 
 def write_section(config: AlignConfig, result: Result) -> Section:
     """Write the section of this run to its folder, and return it."""
     found = along(result.metrics, config.rules)
-    networks = "one network" if config.seeds == 1 else f"mean ± σ over {config.seeds} networks"
+    first = ", ".join(f"{shown(rule)} {float(words.mean(each.cosine[:, :, 0, 0])):.2f}" for rule, each in found.items())
     section = Section(
         name="align",
         title=f"Gradient cosines, {config.data_name}",
-        lead="Cosine between each rule's gradient and BPTT's, at BPTT's weights and on the next mini-batch,"
-        f" along {config.steps:,} mini-batches of training by BPTT; {networks}.",
+        lead=f"Mean cosine to BPTT's gradient in the first hidden layer: {first}. At BPTT's weights and on the next"
+        f" mini-batch, along {config.steps:,} mini-batches of training by BPTT; {networks(found)}.",
         figures=figures(found, f"{config.data_name}."),
         tables=[table(found)],
         remarks=missing(found),
@@ -134,9 +135,14 @@ def layer_names(found: Alignments) -> list[str]:
     return ["O", *(f"H{i}" for i in range(depth - 1, 0, -1))]
 
 
+def networks(found: Alignments) -> str:
+    """Return text such as "mean ± σ of 12 networks"."""
+    return sections.networks(next((each.model.shape[1] for each in found.values()), 0))
+
+
 def figures(found: Alignments, data: str) -> list[Figure]:
     """Figures per layer, over the whole model, and along training. Each caption ends with the name of the data."""
-    names, ratio = layer_names(found), "|g| / |BPTT|"
+    names, ratio, whose = layer_names(found), "|g| / |BPTT|", networks(found)
 
     def bars(title: str, y: str, values: Callable[[Along], np.ndarray], limits: Any = None) -> Bars:
         drawn = {rule: study.mean_and_spread(flat(values(each)).T) for rule, each in found.items()}
@@ -150,7 +156,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
     return [
         Figure(
             name="layers",
-            caption=f"Cosine to BPTT's gradient per layer, output first; mean ± σ over networks and training. {data}",
+            caption=f"Cosine to BPTT's gradient per layer, output first; {whose}, and over training. {data}",
             panels=[
                 bars("kernels", "cosine", lambda a: a.cosine[..., 0], (-0.2, 1.05)),
                 bars("biases", "cosine", lambda a: a.cosine[..., 1], (-0.2, 1.05)),
@@ -159,7 +165,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
         ),
         Figure(
             name="model",
-            caption=f"Cosine to BPTT's gradient over all parameters at once; mean ± σ over networks. {data}",
+            caption=f"Cosine to BPTT's gradient over all parameters at once; {whose}. {data}",
             panels=[
                 lines("whole model", "cosine", lambda a: a.model),
                 lines("ratio of norms", ratio, lambda a: a.model_size),
@@ -167,7 +173,7 @@ def figures(found: Alignments, data: str) -> list[Figure]:
         ),
         Figure(
             name="over-training",
-            caption=f"Cosine of the kernels along training, per layer; mean ± σ over networks. {data}",
+            caption=f"Cosine of the kernels along training, per layer; {whose}. {data}",
             panels=[lines(name, "cosine", lambda a, i=i: a.cosine[:, :, -1 - i, 0]) for i, name in enumerate(names)],
         ),
     ]
@@ -180,7 +186,7 @@ def table(found: Alignments) -> Table:
     ]
     return Table(
         name="cosines",
-        caption="Cosine to BPTT's gradient: kernels per layer, all parameters; mean ± σ over networks and training.",
+        caption=f"Cosine to BPTT's gradient: kernels per layer, all parameters; {networks(found)}, and over training.",
         columns=["rule", *layer_names(found), "model", "ratio of norms"],
         rows=rows,
     )
