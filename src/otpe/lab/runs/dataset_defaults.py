@@ -26,9 +26,9 @@ MEASURED_WITH = {"surrogate": "fast-sigmoid", "optimizer": "adamax"}  # the defa
 def with_dataset_defaults(config: Config, own: CustomParts = NONE, swept: Collection[str] = ()) -> Config:
     """Return the settings with a learning rate, and with a slope if the dataset has one of its own.
 
-    A user's own data, and a sweep over datasets, surrogates or optimizers, gets the paper's values. `swept`: the
-    settings that a sweep is over. A resumed run keeps the paper's values if it began with them, as runs on recordings
-    did before they had their own.
+    A user's own data, and a sweep over datasets, surrogates or optimizers, get the paper's values. `swept`: the
+    settings that a sweep varies. A resumed run keeps the paper's values if it began with them, as all runs of older
+    versions did.
     """
     best = PAPER if own.data is not None or {"dataset", *MEASURED_WITH} & {*swept} else _defaults(config.dataset)
     stored = _stored(config)
