@@ -144,7 +144,8 @@ def title(name: str) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    return f"{np.mean(values):,.{digits}f} ± {np.std(values):,.{digits}f}"
+    """Return the mean and, for several values, the sample standard deviation."""
+    return f"{np.mean(values):,.{digits}f}" + (f" ± {np.std(values, ddof=1):,.{digits}f}" if len(values) > 1 else "")
 
 
 def recovery(steps: list[int | None]) -> str:
