@@ -120,7 +120,7 @@ def test_user_parts_work_in_every_command(tmp_path):
     assert {each.state for each in reported} == {"finished"}
     sections = {each.path.name: each.section for each in reported}
     assert sections["train"].title.startswith("mixed, online, on ")
-    assert "with a rule, a network and a loss of its own" in sections["train"].remarks[-1]
+    assert "with a rule, a network and a loss from Python code" in sections["train"].remarks[-1]
     assert sections["train"].settings["loss"] == "stretched"
     assert sections["train"].command == sections["compare"].command == sections["sweep"].command == ""
     with pytest.raises(ValueError, match=r"a network of your own. Hand it over"):
