@@ -1,23 +1,24 @@
 """Formulas as MathML, which browsers draw themselves: a page needs no script and no other host for them."""
 
+from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
 
+def as_mathml(formula: str, display: str) -> str:
+    """Return a formula as MathML. latex2mathml knows `align*`, and takes the marks of `aligned` for text."""
+    converted = convert(formula.replace("{aligned}", "{align*}"), display=display)
+    if "<mi>&</mi>" in converted or "<mi>\\" in converted:
+        raise ValueError(f"latex2mathml does not know a part of this formula: {formula}")
+    return converted
+
+
 def inline(writer, node):
-    writer.body.append(convert(node.astext()))
-    raise_skip()
+    writer.body.append(as_mathml(node.astext(), "inline"))
+    raise SkipNode
 
 
 def block(writer, node):
-    number = node.get("number")
-    label = f'<span class="eqno">({number})</span>' if number else ""
-    writer.body.append(f'<div class="math">{label}{convert(node.astext(), display="block")}</div>')
-    raise_skip()
-
-
-def raise_skip():
-    from docutils.nodes import SkipNode
-
+    writer.body.append(f'<div class="math">{as_mathml(node.astext(), "block")}</div>')
     raise SkipNode
 
 
