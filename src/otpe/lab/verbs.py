@@ -74,7 +74,7 @@ def _train(run: train.Run) -> int:
     print(f"  validation accuracy  {words.mean_text(result.valid_accuracy)}")
     print(f"  training loss        {words.mean_text(result.loss)}")
     print(f"  learning rate {config.learning_rate:g}{_surrogate(run)}")
-    print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s in all")
+    print(f"  {result.steps_per_second:.3g} mini-batches per second, {result.seconds:.3g} s of training")
     print(f"Run folder: {result.folder}")
     return 0
 
