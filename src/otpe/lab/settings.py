@@ -359,8 +359,8 @@ class LandscapeConfig(Settings):
     """Train by several rules, and draw the loss over the plane through BPTT's initial and final model.
 
     The path of every rule through training is projected onto that plane, and the share of it inside the plane is
-    measured. Training is offline. Each run has its own folder inside the folder of the landscape. --resume with another
-    --grid computes the plane again and trains nothing.
+    measured. Training is offline. Each run has its own folder inside the folder of the landscape. With --resume and
+    another --grid, the plane is computed again and nothing is trained.
     """
 
     rules: tuple[str, ...] = ("bptt", "otpe", "approx-otpe", "ostl", "ottt")
@@ -377,9 +377,9 @@ class LandscapeConfig(Settings):
 class SweepConfig(Settings, SeveralRules):
     """Train by several rules at every point of a grid over any settings, and draw maps and curves of the accuracy.
 
-    Each run has its own folder inside the folder of the sweep, like a folder of `otpe train`. Ctrl-C saves and stops;
-    --resume --out FOLDER continues. Finished runs are not repeated, even in a larger grid. Mode online leaves out rules
-    that cannot learn online.
+    Each run has its own folder inside the folder of the sweep, like a folder of `otpe train`. Ctrl-C saves and stops.
+    The options --resume --out FOLDER continue the sweep. Finished runs are not repeated, even in a larger grid. Mode
+    online leaves out rules that cannot learn online.
     """
 
     over: tuple[str, ...] = ()
