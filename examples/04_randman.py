@@ -8,7 +8,8 @@
 
 Every run has its folder below --out. Repeat the same command to resume runs that were stopped.
 `last` is the mean validation accuracy over the last eighth of the run. `test` is the test accuracy of the parameters
-with the best validation accuracy.
+with the best validation accuracy. By default there is one small network for each rule, so the order of the rules says
+little: networks differ by more.
 """
 
 import argparse

@@ -82,7 +82,7 @@ def draw(around: otpe.Landscape, file: Path) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200, help="mini-batches")
+    parser.add_argument("--steps", type=int, default=400, help="mini-batches")
     parser.add_argument("--grid", type=int, default=21, help="points of the landscape in each direction")
     parser.add_argument("--figure", type=Path, help="draw the landscape and the paths into this file")
     return parser.parse_args()

@@ -39,9 +39,13 @@ class Size(NamedTuple):
     hidden: int
     first: int  # sequences until the first change
     each: int  # sequences between changes
+    classes: int = 10
+    slope: float = 2.0  # of the surrogate
+    faster: float = 1.0  # learning rates are multiplied by it
 
 
-SHORT, LONG = Size(64, 1000, 600), Size(128, 3000, 2000)
+LONG = Size(hidden=128, first=3000, each=2000)
+SHORT = Size(hidden=64, first=1100, each=500, classes=5, slope=3.0, faster=3.0)
 
 
 def main() -> None:
@@ -70,12 +74,14 @@ def main() -> None:
 
 def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
     """Make a world. Another seed gives other manifolds, another order, and other sensors that die."""
-    data = otpe.datasets.randman("time", dims=1, alpha=2.0, standardize="fixed", steps=TIME, seed=seed)
+    task = {"classes": size.classes, "dims": 1, "alpha": 2.0, "standardize": "fixed", "steps": TIME}
+    data = otpe.datasets.randman("time", **task, seed=seed)
+    swapped = range(2 * size.classes // 5)
     at = [TIME * (size.first + i * size.each) for i in range(4)]
     changes = {
-        "4 classes swap": worlds.Swap(at=at[0], classes=(0, 1, 2, 3)),
+        f"{len(swapped)} classes swap": worlds.Swap(at=at[0], classes=tuple(swapped)),
         "30 % of sensors die": worlds.Die(at=at[1], share=0.3, seed=seed),
-        "a class appears": worlds.Appear(at=at[2], label=9),
+        "a class appears": worlds.Appear(at=at[2], label=size.classes - 1),
         "sensors shift": worlds.Shift(at=at[3], by=5),
     }
     steps = worlds.changing(worlds.samples(data, seed), *changes.values())
@@ -84,10 +90,10 @@ def world(seed: int, size: Size) -> tuple[islice, dict[str, worlds.Change]]:
 
 def live(rule: str, seed: int, size: Size, rate: float, freeze: bool = False) -> tuple[Curve, Curve | None]:
     """Return the accuracy along the stream, also of a learner that stopped at the first change."""
-    sizes = [50, size.hidden, size.hidden, 10]
-    net = otpe.dense(sizes, leak=0.9, threshold=0.5, surrogate=otpe.fast_sigmoid(2.0))
-    learner = otpe.StreamLearner(net, rule, optax.adam(rate), seed, every=TIME, score_leak=1.0)
-    score, until = Prequential(10, WINDOW), TIME * size.first
+    sizes = [50, size.hidden, size.hidden, size.classes]
+    net = otpe.dense(sizes, leak=0.9, threshold=0.5, surrogate=otpe.fast_sigmoid(size.slope))
+    learner = otpe.StreamLearner(net, rule, optax.adam(rate * size.faster), seed, every=TIME, score_leak=1.0)
+    score, until = Prequential(size.classes, WINDOW), TIME * size.first
     steps, _ = world(seed, size)
     begin = along(learner, islice(steps, until), score)
     frozen = None

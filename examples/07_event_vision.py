@@ -54,7 +54,7 @@ class Curve(NamedTuple):
 
 
 LONG = Size(grid=16, time_steps=20, channels=(8, 16), steps=600, test=1024)
-SHORT = Size(grid=12, time_steps=8, channels=(4, 8), steps=200, test=256)
+SHORT = Size(grid=12, time_steps=12, channels=(8, 16), steps=320, test=512)
 TITLES = {"bptt": "BPTT", "otpe": "OTPE", "approx-otpe": "Approx OTPE", "ottt": "OTTT"}
 
 
