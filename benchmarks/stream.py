@@ -1,7 +1,7 @@
 """Speed and latency of a streaming learner that learns at every step of one stream, compared with a lower bound.
 
     python benchmarks/stream.py                  # 2 cores: about three minutes
-    python benchmarks/stream.py --json benchmarks/results/stream-cpu.json --docs docs/how-to/measure-time-and-memory.md
+    python benchmarks/stream.py --json benchmarks/results/stream-cpu.json --docs docs/performance/streaming.md
 
 `learn_one` is timed per call, `learn_many` in blocks of 128 steps. The lower bound ("floor"): the learner's state
 (weights, optimizer, membranes, traces) is read once and written once at every step, at the rate at which this machine

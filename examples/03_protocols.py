@@ -23,8 +23,9 @@ import optax
 import otpe
 
 BLOCKS = 8  # points of a curve
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")  # safe for colour-blind readers
 SHORT = {
-    "steps": 400,
+    "steps": 280,
     "networks": 1,
     "manifolds": [0],
     "rules": ["otpe", "ottt"],
@@ -101,7 +102,9 @@ def draw(curves: dict, args: argparse.Namespace) -> None:
         for i, rule in enumerate(args.rules):
             for standardize, style in (("fixed", "-"), ("batch", "--")):
                 curve = curves[encoding, standardize, args.manifolds[0], rule]
-                axes.plot(steps, curve, style, marker="osD^v"[i % 5], color=f"C{i}", label=f"{rule}, {standardize}")
+                axes.plot(
+                    steps, curve, style, marker="osD^v"[i % 5], color=COLORS[i % 6], label=f"{rule}, {standardize}"
+                )
         axes.set(xlabel="mini-batches", ylim=(0, 1))
         axes.set_title(f"{encoding[0].upper()}-Randman", loc="left")
     axes = figure.axes[0]

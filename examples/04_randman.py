@@ -24,6 +24,7 @@ import otpe
 
 OFFLINE = ["bptt", "otpe", "approx-otpe", "ostl", "ottt"]
 ONLINE = ["otpe", "f-otpe", "approx-otpe", "f-approx-otpe", "ostl", "ottt"]
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")  # safe for colour-blind readers
 LONG = {
     "steps": 8000,
     "manifolds": [0, 1, 2],
@@ -104,7 +105,9 @@ def draw(curves: dict[str, tuple[list[int], np.ndarray]], args: argparse.Namespa
     figure = Figure(figsize=(7, 3.4), layout="constrained")
     axes = figure.subplots()
     for i, (rule, (steps, accuracy)) in enumerate(curves.items()):
-        axes.plot(steps, accuracy.mean(1), marker="osD^vP"[i % 6], markevery=2, markersize=4, label=rule)
+        axes.plot(
+            steps, accuracy.mean(1), color=COLORS[i % 6], marker="osD^vP"[i % 6], markevery=2, markersize=4, label=rule
+        )
     axes.set(xlabel="mini-batches", ylabel="validation accuracy", ylim=(0, 1))
     axes.set_title(f"{args.dataset}, {args.mode}", loc="left")
     axes.legend(fontsize="small")
@@ -116,8 +119,8 @@ def rounded(values) -> list[float]:
 
 
 def mean(values: list[float]) -> str:
-    """Return the mean and, for several values, the sample standard deviation."""
-    return f"{np.mean(values):.3f}" + (f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "")
+    spread = f" ± {np.std(values):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{spread}"
 
 
 def arguments() -> argparse.Namespace:

@@ -31,6 +31,7 @@ RECOVERED = 0.95  # recovered means this share of the accuracy before the change
 RATES = {"otpe": 1e-3, "ostl": 1e-3, "ottt": 1e-3}  # the best learning rate found for each rule
 TRIED = (5e-4, 1e-3, 2e-3, 4e-3)
 SEARCH = 100  # seed of the world for the search
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")  # safe for colour-blind readers
 
 Curve = dict[int, float]  # accuracy by time step
 
@@ -64,7 +65,7 @@ def main() -> None:
     changes = world(0, size)[1]
     numbers = {name: [summary(curve, changes, size) for curve in curves] for name, curves in curves_of.items()}
     print(
-        f"Sequence accuracy over the last {WINDOW} in %, mean ± σ over {len(args.seeds)} worlds.\n\n{tables(numbers)}"
+        f"Accuracy of the last {WINDOW} sequences in %. Mean ± σ over worlds, n = {len(args.seeds)}.\n\n{tables(numbers)}"
     )
     if args.json:
         args.json.write_text(json.dumps(record(args, size, numbers), indent=1) + "\n")
@@ -150,8 +151,8 @@ def title(name: str) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    """Return the mean and, for several values, the sample standard deviation."""
-    return f"{np.mean(values):,.{digits}f}" + (f" ± {np.std(values, ddof=1):,.{digits}f}" if len(values) > 1 else "")
+    sigma = f" ± {np.std(values):,.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):,.{digits}f}{sigma}"
 
 
 def recovery(steps: list[int | None]) -> str:
@@ -169,14 +170,14 @@ def draw(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change], f
     for i, (name, curves) in enumerate(curves_of.items()):
         accuracy, steps = np.array([list(curve.values()) for curve in curves]), [at / 1000 for at in curves[0]]
         mean, sigma = accuracy.mean(0), accuracy.std(0)
-        axes.plot(steps, mean, color=f"C{i}", marker="osDX"[i % 4], markevery=10, markersize=4, label=title(name))
+        axes.plot(steps, mean, color=COLORS[i], marker="osDX"[i % 4], markevery=10, markersize=4, label=title(name))
         if len(curves) > 1:
-            axes.fill_between(steps, mean - sigma, mean + sigma, color=f"C{i}", alpha=0.2, linewidth=0)
-    for name, change in changes.items():
+            axes.fill_between(steps, mean - sigma, mean + sigma, color=COLORS[i], alpha=0.2, linewidth=0)
+    for i, (name, change) in enumerate(changes.items()):
         axes.axvline(change.at / 1000, color="grey", linestyle=":")
-        axes.text(change.at / 1000, 1.02, f" {name}", fontsize="small")
-    axes.set(xlabel="thousand time steps", ylabel=f"accuracy, last {WINDOW} sequences", ylim=(0, 1.1))
-    axes.legend(loc="lower left", fontsize="small")
+        axes.text(change.at / 1000, 1.13 - 0.07 * (i % 2), f" {name}", fontsize="small")
+    axes.set(xlabel="thousand time steps", ylabel=f"accuracy, last {WINDOW} sequences", ylim=(0, 1.2))
+    axes.legend(loc="upper left", fontsize="small")
     figure.savefig(file, dpi=110)
 
 

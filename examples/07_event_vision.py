@@ -29,6 +29,7 @@ from tqdm import tqdm
 import otpe
 from otpe.layers import conv, dense, flatten
 
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")  # safe for colour-blind readers
 LOSS = "membrane"  # the output neurons do not spike
 BATCH = 32
 EVERY = 40  # mini-batches from one point of a curve to the next
@@ -178,8 +179,8 @@ def table(numbers: dict[str, dict], size: Size) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    """Return the mean and, for several values, the sample standard deviation."""
-    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+    sigma = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{sigma}"
 
 
 def draw(curves_of: dict[str, list[Curve]], file: Path) -> None:
@@ -190,9 +191,9 @@ def draw(curves_of: dict[str, list[Curve]], file: Path) -> None:
         for i, (rule, curves) in enumerate(curves_of.items()):
             values = np.array([getattr(curve, what) for curve in curves])
             x, mean, sigma = EVERY * (np.arange(values.shape[1]) + 1), values.mean(0), values.std(0)
-            axes.plot(x, mean, color=f"C{i}", marker="osD^"[i % 4], markersize=4, label=TITLES[rule])
+            axes.plot(x, mean, color=COLORS[i], marker="osD^"[i % 4], markersize=4, label=TITLES[rule])
             if len(curves) > 1:
-                axes.fill_between(x, mean - sigma, mean + sigma, color=f"C{i}", alpha=0.2, linewidth=0)
+                axes.fill_between(x, mean - sigma, mean + sigma, color=COLORS[i], alpha=0.2, linewidth=0)
         axes.set_xlabel("mini-batches")
     figure.axes[0].set(ylabel="accuracy on unseen samples", ylim=(0, 1))
     figure.axes[1].set_ylabel("training loss")

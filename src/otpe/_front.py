@@ -8,7 +8,7 @@ from otpe.lab.report.page import report
 from otpe.lab.runs.compare import compare
 from otpe.lab.runs.evaluate import Evaluation, evaluate
 from otpe.lab.runs.results import Result
-from otpe.lab.runs.saved_weights import load
+from otpe.lab.runs.saved_weights import load, read_snapshot
 from otpe.lab.runs.task import Splits
 from otpe.lab.runs.train import train
 from otpe.lab.settings import (
@@ -21,6 +21,7 @@ from otpe.lab.settings import (
     TrainConfig,
 )
 from otpe.lab.studies.align import Along, align
+from otpe.lab.studies.landscapes import PathsInPlane, train_landscape
 from otpe.lab.studies.sweep import SweepResult, sweep
 from otpe.layers import Dense, DenseLayer, LinearMap
 from otpe.losses import Loss, accuracy, predict
@@ -56,6 +57,7 @@ __all__ = [
     "Ostl",
     "Otpe",
     "Ottt",
+    "PathsInPlane",
     "PerNeuron",
     "ReproduceConfig",
     "Result",
@@ -85,6 +87,7 @@ __all__ = [
     "network",
     "online_pass",
     "predict",
+    "read_snapshot",
     "report",
     "reproduce",
     "rule",
@@ -97,5 +100,6 @@ __all__ = [
     "sweep",
     "testing",
     "train",
+    "train_landscape",
     "triangular",
 ]  # fmt: skip

@@ -111,8 +111,8 @@ def test_the_stream_benchmark_measures_speed_and_floor(stream, monkeypatch, tmp_
 
 
 def test_the_table_in_the_docs_matches_the_recorded_numbers(stream):
-    page = (ROOT / "docs" / "how-to" / "measure-time-and-memory.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "performance" / "streaming.md").read_text(encoding="utf-8")
     recorded = json.loads((ROOT / "benchmarks" / "results" / "stream-cpu.json").read_text())
     assert stream.refreshed(page, recorded) == page, (
-        "use: python benchmarks/stream.py --json ... --docs docs/how-to/measure-time-and-memory.md"
+        "use: python benchmarks/stream.py --json ... --docs docs/performance/streaming.md"
     )

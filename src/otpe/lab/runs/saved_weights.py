@@ -120,7 +120,12 @@ def save_snapshot(run: Path, step: int, params: Any) -> None:
 
 
 def read_snapshot(run: Path, net: Network | None = None) -> tuple[np.ndarray, Any]:
-    """Return the steps [K], and the parameters of all networks [K, S, …]. `net` is needed if it is a user's own."""
+    """Return the steps [K], and the parameters of all networks [K, S, …], that a run with `snapshots` has saved.
+
+    Args:
+      run: the folder of the run.
+      net: the network. Needed if it has parts of your own.
+    """
     paths = checkpoint.everything(run / "snapshots")
     if not paths:
         raise FileNotFoundError(

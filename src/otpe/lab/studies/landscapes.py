@@ -123,6 +123,23 @@ def _distance(a: Any, b: Any) -> np.ndarray:
 # The study: train by several rules, then measure.
 
 
+def train_landscape(
+    config: LandscapeConfig,
+    *,
+    data: Splits | None = None,
+    rules: str | Rule | Sequence[str | Rule] | None = None,
+    net: Network | None = None,
+    loss: LossChoice = None,
+) -> PathsInPlane:
+    """Train by several rules. Return their paths in the plane of BPTT's run, and the loss around the first network.
+
+    It is `otpe landscape` in Python. `data`, `rules`, `net` and `loss` are as in `otpe.compare`. `otpe.landscape` does
+    the same for models that you have already.
+    """
+    found, _ = prepared_landscape(config, data=data, rules=rules, net=net, loss=loss)()
+    return found
+
+
 @dataclass
 class Study:
     """A study with valid settings and an open folder. A call trains and measures."""
