@@ -40,7 +40,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Training into a folder, and studies made of such runs. The [command line](../cli.md) has the same settings.",
         ("train", "TrainConfig", "Result", "load", "Splits", "evaluate", "Evaluation",
          "compare", "CompareConfig", "align", "AlignConfig",
-         "Along", "train_landscape", "LandscapeConfig", "PathsInPlane", "read_snapshot", "sweep", "SweepConfig", "SweepResult", "reproduce", "ReproduceConfig", "report",
+         "Along", "train_landscape", "LandscapeConfig", "PathsInPlane", "read_snapshot",
+         "sweep", "SweepConfig", "SweepResult", "reproduce", "ReproduceConfig", "report",
          "StreamConfig"),
     ),
     "stream": (

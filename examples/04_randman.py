@@ -119,8 +119,8 @@ def rounded(values) -> list[float]:
 
 
 def mean(values: list[float]) -> str:
-    spread = f" ± {np.std(values):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{spread}"
+    """Return the mean and, for several values, the sample standard deviation."""
+    return f"{np.mean(values):.3f}" + (f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "")
 
 
 def arguments() -> argparse.Namespace:

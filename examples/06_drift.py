@@ -64,9 +64,8 @@ def main() -> None:
                 bar.update(1 + bool(frozen))
     changes = world(0, size)[1]
     numbers = {name: [summary(curve, changes, size) for curve in curves] for name, curves in curves_of.items()}
-    print(
-        f"Accuracy of the last {WINDOW} sequences in %. Mean ± σ over worlds, n = {len(args.seeds)}.\n\n{tables(numbers)}"
-    )
+    print(f"Accuracy of the last {WINDOW} sequences in %. Mean ± σ over worlds, n = {len(args.seeds)}.\n")
+    print(tables(numbers))
     if args.json:
         args.json.write_text(json.dumps(record(args, size, numbers), indent=1) + "\n")
     if args.figure:
@@ -151,8 +150,8 @@ def title(name: str) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    sigma = f" ± {np.std(values):,.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):,.{digits}f}{sigma}"
+    """Return the mean and, for several values, the sample standard deviation."""
+    return f"{np.mean(values):,.{digits}f}" + (f" ± {np.std(values, ddof=1):,.{digits}f}" if len(values) > 1 else "")
 
 
 def recovery(steps: list[int | None]) -> str:
@@ -169,7 +168,7 @@ def draw(curves_of: dict[str, list[Curve]], changes: dict[str, worlds.Change], f
     axes = figure.subplots()
     for i, (name, curves) in enumerate(curves_of.items()):
         accuracy, steps = np.array([list(curve.values()) for curve in curves]), [at / 1000 for at in curves[0]]
-        mean, sigma = accuracy.mean(0), accuracy.std(0)
+        mean, sigma = accuracy.mean(0), accuracy.std(0, ddof=len(curves) > 1)
         axes.plot(steps, mean, color=COLORS[i], marker="osDX"[i % 4], markevery=10, markersize=4, label=title(name))
         if len(curves) > 1:
             axes.fill_between(steps, mean - sigma, mean + sigma, color=COLORS[i], alpha=0.2, linewidth=0)

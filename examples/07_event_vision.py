@@ -179,8 +179,8 @@ def table(numbers: dict[str, dict], size: Size) -> str:
 
 
 def spread(values: list[float], digits: int) -> str:
-    sigma = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{sigma}"
+    """Return the mean and, for several values, the sample standard deviation."""
+    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
 
 
 def draw(curves_of: dict[str, list[Curve]], file: Path) -> None:
@@ -190,7 +190,11 @@ def draw(curves_of: dict[str, list[Curve]], file: Path) -> None:
     for axes, what in zip(figure.subplots(1, 2), ("accuracy", "loss"), strict=True):
         for i, (rule, curves) in enumerate(curves_of.items()):
             values = np.array([getattr(curve, what) for curve in curves])
-            x, mean, sigma = EVERY * (np.arange(values.shape[1]) + 1), values.mean(0), values.std(0)
+            x, mean, sigma = (
+                EVERY * (np.arange(values.shape[1]) + 1),
+                values.mean(0),
+                values.std(0, ddof=len(curves) > 1),
+            )
             axes.plot(x, mean, color=COLORS[i], marker="osD^"[i % 4], markersize=4, label=TITLES[rule])
             if len(curves) > 1:
                 axes.fill_between(x, mean - sigma, mean + sigma, color=COLORS[i], alpha=0.2, linewidth=0)
