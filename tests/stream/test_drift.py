@@ -35,7 +35,7 @@ def test_the_summary_of_a_change_has_before_worst_end_and_recovery(drift):
 
 @pytest.mark.parametrize(
     ("steps", "words"),
-    [([10, 30], "20 ± 10"), ([10, None, 30], "20 ± 10 (in 2 of 3)"), ([None], "not recovered"), ([1000], "1,000")],
+    [([10, 30], "20 ± 14"), ([10, None, 30], "20 ± 14 (in 2 of 3)"), ([None], "not recovered"), ([1000], "1,000")],
 )
 def test_recovery_times_are_written_in_words(drift, steps, words):
     assert drift.recovery(steps) == words
