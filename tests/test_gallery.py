@@ -47,7 +47,15 @@ def test_cheap_examples_run(name, tmp_path):
 
 
 def test_no_example_uses_a_private_module():
-    private = ("otpe.lab", "otpe.scan", "otpe.rulebook", "otpe.training", "otpe.analysis", "otpe.stream.", "otpe._front")
+    private = (
+        "otpe.lab",
+        "otpe.scan",
+        "otpe.rulebook",
+        "otpe.training",
+        "otpe.analysis",
+        "otpe.stream.",
+        "otpe._front",
+    )
     for name in NAMES:
         code = (ROOT / "examples" / f"{name}.py").read_text()
         assert [module for module in private if module in code] == [], name
