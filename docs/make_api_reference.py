@@ -46,7 +46,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "stream": (
         "Streams",
-        "`otpe.stream`.",
+        "What you need for your own loop over a stream: `otpe.stream`.",
         ("stream", "stream.worlds"),
     ),
     "datasets": ("Datasets", "Labelled spikes: `otpe.datasets`.", ("datasets",)),

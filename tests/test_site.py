@@ -46,7 +46,7 @@ def problems(pages):
 
 
 def check_in_browser(html, browser):
-    for page in ("index", "tutorials/learning-online", "reference/api/learning"):
+    for page in ("index", "tutorials/learning-online", "gallery/index", "reference/api/learning"):
         for width in (1280, 375):
             browser.open((html / f"{page}.html").as_uri(), width=width)
             assert browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
