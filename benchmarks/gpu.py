@@ -29,6 +29,7 @@ import optax
 import otpe
 from otpe.engine import Engine
 from otpe.layers import products
+from otpe import testing
 from otpe.testing import oracles
 
 OPTIMIZER = optax.adamax(1e-3)
@@ -178,11 +179,11 @@ def exactness(rng: Any) -> dict[str, dict[str, float]]:
             "x against κ": jax.jit(partial(products.spikes_against, n_in=n_in))(x_narrow, parts),
             "m Wᵀ": jax.jit(partial(products.signal_times, engine=engine))(k, w),
         }
-        table[precision] = {name: oracles.relative_error(given[name], expected[name]) for name in expected}
+        table[precision] = {name: testing.relative_error(given[name], expected[name]) for name in expected}
     x, w, k = (jnp.asarray(a, jnp.float32) for a in (x, w, k))
     with jax.default_matmul_precision("highest"):
         native = {"x W": x @ w, "x against κ": x.T @ k, "m Wᵀ": k @ w.T}
-    table["native float32"] = {name: oracles.relative_error(native[name], expected[name]) for name in expected}
+    table["native float32"] = {name: testing.relative_error(native[name], expected[name]) for name in expected}
     return table
 
 

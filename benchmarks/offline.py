@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import otpe
+from otpe import testing
 from otpe.testing import oracles
 
 
@@ -61,7 +62,7 @@ def contestants(net: otpe.Network, rules: list[str], skip_per_step: bool) -> dic
 def check_rivals(runs: dict[str, Callable[..., Any]], *args: Any) -> None:
     for rival, ours in (("jax.grad", "bptt"), ("otpe per step", "otpe")):
         if rival in runs:
-            error = oracles.relative_error(runs[rival](*args)[1], runs[ours](*args)[1])
+            error = testing.relative_error(runs[rival](*args)[1], runs[ours](*args)[1])
             print(f"{rival} against our {ours}: relative error {error:.1e}")
             if not error < 1e-3:
                 raise SystemExit(f"{rival} does not compute the gradient of our {ours}; nothing was timed.")

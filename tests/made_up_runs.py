@@ -31,7 +31,7 @@ def write(path, config, valid, *, test=(0.5,), loss=None, every=10, alignment=No
 def run(path, rule, valid, *, test=(0.5,), loss=None, every=10, alignment=None, best=None, **settings):
     """Write such a run and read it again."""
     where = path / f"{len(list(path.iterdir()))}-{rule}"
-    config = TrainConfig(rule=rule, **settings)
+    config = TrainConfig(**{"rule": rule, "learning_rate": 1e-3, **settings})
     write(where, config, valid, test=test, loss=loss, every=every, alignment=alignment, best=best)
     return read_run(where)
 
