@@ -27,9 +27,9 @@ import numpy as np
 import optax
 
 import otpe
+from otpe import testing
 from otpe.engine import Engine
 from otpe.layers import products
-from otpe import testing
 from otpe.testing import oracles
 
 OPTIMIZER = optax.adamax(1e-3)

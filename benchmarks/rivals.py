@@ -32,7 +32,6 @@ from contestants.elsewhere import Elsewhere
 
 import otpe
 from otpe import testing
-from otpe.testing import oracles
 
 TOLERANCE = 1e-3  # for float32: one spike on the other side of the threshold changes about 1e-4
 
