@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import sys
+from functools import partialmethod
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +20,12 @@ NEEDED = ("myst_nb", "sphinx_book_theme", "latex2mathml")
 if missing := [name for name in NEEDED if find_spec(name) is None]:
     sys.exit(f"The documentation needs {', '.join(missing)}, not installed here. Use: pip install '.[docs]'")
 
+from nbclient import NotebookClient  # noqa: E402
+
 import otpe  # noqa: E402
+
+# Cells that run a command give their output in pieces. nbclient joins them; myst-nb would put newlines between them.
+NotebookClient.__init__ = partialmethod(NotebookClient.__init__, coalesce_streams=True)
 
 project = "otpe"
 author = "the otpe authors"
@@ -27,6 +33,7 @@ project_copyright = "the otpe authors"
 version = release = otpe.__version__
 
 extensions = ["myst_nb", "mathml"]
+smartquotes_action = "qe"  # no dashes: options begin with two hyphens
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build", "results/paper", "figures"]
 root_doc = "index"
@@ -48,7 +55,7 @@ add_module_names = False
 toc_object_entries = False
 
 html_theme = "sphinx_book_theme"
-html_title = "otpe"
+html_title = "otpe: online training of spiking neural networks"
 html_static_path = ["_site"]
 html_css_files = ["site.css"]
 html_copy_source = False

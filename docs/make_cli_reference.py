@@ -22,13 +22,13 @@ OPENING = """\
     otpe --help
     otpe VERB --help
 
-Bad settings end with a sentence and status 2, before anything is computed. Lists are given one behind the other:
+Wrong settings end with a message and exit status 2, before anything is computed. A list is written with spaces:
 `--hidden 128 128`. In Python the same settings have underscores: `otpe.TrainConfig(eval_every=50)`.
 
 Settings belong to groups: data, network, loss, optimizer, run. `--network.hidden 64` means the same as `--hidden 64`.
 In Python: `otpe.TrainConfig(network=NetworkSettings(hidden=(64,)))`, with the groups from `otpe.lab.settings`.
 
-This page is made from the settings by `python docs/make_cli_reference.py`; do not edit it.
+<!-- Made from the settings by `python docs/make_cli_reference.py`: do not edit. -->
 """
 
 
@@ -62,7 +62,7 @@ def default(value: Any) -> str:
     """Return the value as a user types it."""
     if value is MISSING:
         return "required"
-    if value is None:
+    if value is None or value == ():
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"

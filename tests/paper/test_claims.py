@@ -61,7 +61,7 @@ def test_a_claim_holds_if_every_difference_exceeds_two_standard_errors():
     assert (found.verdict, found.passed, len(found.checks)) == ("holds", 4, 4)
     gap = np.array([0.06, 0.06, 0.06])
     check = found.checks[0]
-    assert (check.about, check.number.n) == ("OTPE less OSTL", 3)
+    assert (check.about, check.number.n) == ("OTPE minus OSTL", 3)
     assert check.number.mean == pytest.approx(gap.mean())
     assert check.number.error == pytest.approx(0, abs=1e-12), "network by network, the difference never varies"
 
@@ -69,7 +69,7 @@ def test_a_claim_holds_if_every_difference_exceeds_two_standard_errors():
 def test_a_claim_holds_partly_if_some_differences_do_not():
     found = verdict("t-randman", t_randman(ottt=[0.90, 0.93, 0.92], otpe=[0.81, 0.83, 0.82]))
     assert (found.verdict, found.passed) == ("partly", 2)
-    assert found.decisive.about.endswith("less OTTT"), "furthest on the wrong side"
+    assert found.decisive.about.endswith("minus OTTT"), "furthest on the wrong side"
     assert found.decisive.outcome == "fails"
     noisy = verdict("t-randman", t_randman(ottt=[0.60, 0.99, 0.80]))
     assert noisy.decisive.outcome == "unclear"
@@ -106,7 +106,7 @@ def test_a_rule_without_a_number_does_not_pass():
     numbers = {VALIDATION: {"otpe": [0.9, 0.91], "ostl": [0.5, 0.52], "ottt": [0.5, 0.52]}}
     found = verdict("t-randman", section("offline-t-randman", numbers))
     assert (found.verdict, found.passed) == ("partly", 2)
-    assert outcomes.decisive(found) == "Approx OTPE less OSTL: no number"
+    assert outcomes.decisive(found) == "Approx OTPE minus OSTL: no number"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_rules_are_alike_only_if_the_range_is_certainly_small():
 
     assert among(0.80, 0.802, 0.804, 0.803, 0.801) == "holds"
     assert among(0.80, 0.802, 0.904, 0.803, 0.801) == "does not hold"
-    assert among(0.80, 0.802, 0.812, 0.803, 0.801, spread=0.01) == "partly", "too few networks to tell"
+    assert among(0.80, 0.802, 0.812, 0.803, 0.801, spread=0.01) == "unclear", "too few networks to tell"
 
 
 def test_the_numbers_of_table_2_are_compared_with_both_standard_errors():

@@ -40,7 +40,7 @@ def test_claims_are_on_top_with_verdict_number_criterion_and_link(tmp_path):
     shown = text_of(row)
     assert "On T-Randman, OTPE and Approx OTPE end above OSTL and OTTT. holds" in shown
     assert "4 of 4: each difference is more than 2 standard errors" in shown
-    assert re.search(r"(Approx )?OTPE less OSTL: \+12\.7 ± 0\.3 points, n = 3, few", shown)
+    assert re.search(r"(Approx )?OTPE minus OSTL: \+12\.7 ± 0\.3 points, n = 3, few", shown)
     assert 'href="#offline-t-randman"' in row
     missing = text_of(re.findall(r'<tr id="claim-r-randman">.*?</tr>', text, re.DOTALL)[0])
     assert "not run" in missing

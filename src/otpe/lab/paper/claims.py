@@ -72,7 +72,7 @@ def _above(of: Numbers, quantity: str, rules: Sequence[str], rivals: Sequence[st
 
 
 def _pair(rule: str, rival: str, about: str) -> str:
-    return f"{shown(rule)} less {shown(rival)}" + f", {about}" * bool(about)
+    return f"{shown(rule)} minus {shown(rival)}" + f", {about}" * bool(about)
 
 
 def _range(of: Numbers, quantity: str, rules: Sequence[str]) -> Checks:
@@ -140,7 +140,7 @@ def approx_is_near(found: Evidence) -> Checks:
             if otpe.values and best.values:
                 both = zip(otpe.values, best.values, strict=True)
                 middle = evidence.of_values([(a + b) / 2 for a, b in both])
-            about = f"Approx OTPE less the middle of OTPE and the better of OSTL and OTTT, {layer}, {data}"
+            about = f"Approx OTPE minus the mean of OTPE and the better of OSTL and OTTT, {layer}, {data}"
             yield Check(about, minus(approx, middle))
 
 
@@ -169,7 +169,7 @@ def table_numbers(found: Evidence) -> Checks:
             for rule, paper in rules.items():
                 number = Number(paper.mean, paper.std / math.sqrt(published.NETWORKS), published.NETWORKS)
                 apart = minus(found[name].get((f"{TEST}, {size}", rule), NONE), number)
-                yield Check(f"{shown(rule)}, {size}, {mode}, ours less the paper's", apart, "equal", points=True)
+                yield Check(f"{shown(rule)}, {size}, {mode}, ours minus the paper's", apart, "equal", points=True)
 
 
 def depth(found: Evidence) -> Checks:
@@ -179,7 +179,7 @@ def depth(found: Evidence) -> Checks:
         for rule in ("otpe", "approx-otpe", *RIVALS) if of else ():
             gain = minus(of.get((deep, rule), NONE), of.get((wide, rule), NONE))
             sense: Sense = "below" if rule in RIVALS else "above"
-            yield Check(f"{shown(rule)}, 5 layers less 3, {mode}", gain, sense, points=True)
+            yield Check(f"{shown(rule)}, 5 layers minus 3, {mode}", gain, sense, points=True)
 
 
 def online_above_offline(found: Evidence) -> Checks:
@@ -189,7 +189,7 @@ def online_above_offline(found: Evidence) -> Checks:
     for size in SIZES:
         for rule in ("otpe", "approx-otpe", *RIVALS):
             pair = (each.get((f"{TEST}, {size}", rule), NONE)._replace(values=()) for each in (online, offline))
-            yield Check(f"{shown(rule)}, online less offline, {size}", minus(*pair), points=True)
+            yield Check(f"{shown(rule)}, online minus offline, {size}", minus(*pair), points=True)
 
 
 def online_t_randman(found: Evidence) -> Checks:
@@ -216,7 +216,7 @@ def best_slope(found: Evidence) -> Checks:
         best = max(others, key=lambda slope: words.or_lowest(number[slope].mean), default=None)
         if best:
             gain = minus(number["25"], number[best])
-            yield Check(f"BPTT, slope 25 less slope {best}, {size}", gain, points=True)
+            yield Check(f"BPTT, slope 25 minus slope {best}, {size}", gain, points=True)
 
 
 def steep_slope(found: Evidence) -> Checks:

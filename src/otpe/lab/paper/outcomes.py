@@ -35,7 +35,7 @@ def decisive(judged: Judged) -> str:
 
 
 def check_text(check: Check) -> str:
-    """Return text such as "OTPE less OSTL: +4.9 ± 0.3 points, n = 12"."""
+    """Return text such as "OTPE minus OSTL: +4.9 ± 0.3 points, n = 12"."""
     signed = check.sense != "below" or not check.limit
     limit = f", limit {_plain(check.limit, check.points)}" if check.limit else ""
     return f"{check.about}: {number_text(check.number, check.points, signed)}{limit}"

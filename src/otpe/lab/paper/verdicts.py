@@ -12,7 +12,7 @@ from otpe.lab.report.content import Section
 ERRORS = 2  # standard errors that a difference must exceed
 MADE_SMALL, COARSER, OTHER_RECORDINGS = "made small", "coarser", "other recordings"  # in Section.apart
 
-Verdict = Literal["holds", "partly", "does not hold", "not comparable", "not run"]
+Verdict = Literal["holds", "partly", "does not hold", "unclear", "not comparable", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Sense = Literal["above", "below", "equal"]
 Outcome = Literal["passes", "unclear", "fails"]
@@ -105,5 +105,7 @@ def _verdict(claim: Claim, checks: Sequence[Check], missing: Sequence[str], apar
     outcomes = {check.outcome for check in checks}
     if "fails" in outcomes and "passes" not in outcomes:
         return "does not hold"
+    if "passes" not in outcomes:
+        return "unclear"
     sure = all(check.certain for check in checks) and not missing
     return "holds" if outcomes == {"passes"} and sure else "partly"
