@@ -5,6 +5,7 @@ files, pages. Missing values are NaN.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -39,7 +40,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(ABC):
     """One chart with its axes. The fields `x` and `y`, if the kind has them, are the labels of the axes."""
 
     parts: ClassVar[tuple[type, ...]] = ()  # dataclasses that the fields contain
@@ -53,9 +54,9 @@ class Panel:
         """Return the names in the legend."""
         return []
 
+    @abstractmethod
     def points(self) -> Iterator[Point]:
         """Yield every number of the panel."""
-        raise NotImplementedError
 
     def coloured(self) -> Iterator[float]:
         """Yield the values that are shown as colours. All panels of a figure share the scale of these colours."""
@@ -65,9 +66,9 @@ class Panel:
         """Return whether there is no number to show."""
         return not any(tooltips(self))
 
+    @abstractmethod
     def draw(self, axes: Any, looks: dict[str, Look], scale: Scale) -> None:
         """Draw everything except title and labels."""
-        raise NotImplementedError
 
 
 def tooltips(panel: Panel) -> Iterator[Point]:
